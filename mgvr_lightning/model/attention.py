@@ -1,0 +1,106 @@
+"""Causal attention around a value path."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mgvr_lightning.model.cache import Cache
+from mgvr_lightning.model.config import TransformerConfig
+from mgvr_lightning.model.layers import Linear, Rotary, norm
+from mgvr_lightning.values import Identity, OwnValues, Uniform, ValuePath
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Causal softmax attention.
+
+    Args:
+        query: (B, T, Hq, Dh), the last T of the keys' tokens.
+        key: (B, S, H, Dh) with S ≥ T.
+        value: (B, S, H, Dh).
+
+    Returns:
+        (B, T, Hq, Dh).
+    """
+    new, total = query.size(1), key.size(1)
+    mask = None
+    if 1 < new < total:
+        mask = torch.ones(new, total, dtype=torch.bool, device=query.device).tril(total - new)
+    out = F.scaled_dot_product_attention(
+        query.transpose(1, 2),
+        key.transpose(1, 2),
+        value.transpose(1, 2),
+        attn_mask=mask,
+        is_causal=new == total,
+        enable_gqa=query.size(2) != key.size(2),
+    )
+    return out.transpose(1, 2)
+
+
+class Attention(nn.Module):
+    """Owns W_Q, W_K, W_O and the value path, and W_V if some part of the path applies it.
+
+    Args:
+        config: the network's shape.
+        layer: index of the layer, from 0.
+        path: the layer's value path.
+    """
+
+    def __init__(self, config: TransformerConfig, layer: int, path: ValuePath | OwnValues) -> None:
+        super().__init__()
+        width, self.head_width, self.layer = config.width, config.head_width, layer
+        self.qk_norm = config.qk_norm
+        kv_width = config.key_value_heads * config.head_width
+        self.query = Linear(width, width, Uniform(width**-0.5))
+        self.key = Linear(width, kv_width, Uniform(width**-0.5))
+        self.value = Linear(width, kv_width, value_initial(config)) if path.projections else None
+        self.output = Linear(width, width, Uniform((2 * config.layers * width) ** -0.5))
+        self.path = path
+
+    def project(self, x: Tensor) -> Tensor:
+        """W_V, as it is lent to the value path: (B, T, D) → (B, T, H, Dh)."""
+        assert self.value is not None, "no part of this value path declares that it projects"
+        return self._heads(self.value(x))
+
+    def forward(
+        self, x: Tensor, identity: Identity, rotary: Rotary, cache: Cache | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Attends.
+
+        Args:
+            x: (B, T, D) the normalised residual stream.
+            identity: what is known about these tokens.
+            rotary: the rotation at their positions.
+            cache: the past, if there is one; extended in place.
+
+        Returns:
+            The output, (B, T, D), and V' of these tokens (of all tokens where the cache replays them).
+        """
+        query, key = rotary(self._heads(self.query(x))), rotary(self._heads(self.key(x)))
+        if self.qk_norm:
+            query, key = norm(query), norm(key)
+        replay = cache is not None and self.path.replayable
+        known = cache.history() if cache is not None and replay else identity
+        value = self.path(x, known, self.project).to(key.dtype)
+        keys, values = key, value
+        if cache is not None:
+            keys = cache.keys_with(self.layer, key)
+            values = value if replay else cache.values_with(self.layer, value)
+        return self.output(attend(query, keys, values).flatten(2)), value
+
+    def flops(self, context: int) -> int:
+        """FLOPs of a forward pass per token at a context of `context` tokens, as if every one saw all."""
+        linears = [self.query, self.key, self.output]
+        projections = 0 if self.value is None else self.path.projections * self.value.weight.numel()
+        products = 2 * context * self.query.weight.size(0)
+        return (
+            2 * (sum(linear.weight.numel() for linear in linears) + projections + products)
+            + self.path.flops()
+        )
+
+    def _heads(self, x: Tensor) -> Tensor:
+        return x.view(*x.shape[:-1], -1, self.head_width)
+
+
+def value_initial(config: TransformerConfig) -> Uniform:
+    """How W_V starts, in every layer."""
+    return Uniform(config.width**-0.5)

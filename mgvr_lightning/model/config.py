@@ -1,0 +1,86 @@
+"""The shape of the Transformer around the value paths."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from mgvr_lightning.errors import InputError
+from mgvr_lightning.values import Shape
+
+
+@dataclass
+class TransformerConfig:
+    """A decoder-only Transformer: RMSNorm without gain, rotary embeddings, causal attention, no biases.
+
+    Args:
+        width: D, channels of the residual stream.
+        layers: number of blocks.
+        heads: query heads; must divide the width.
+        kv_heads: key-value heads; must divide the query heads. Null for as many as query heads.
+        mlp: squared_relu (W₂ relu(W₁ x)²) or swiglu (W₂ (silu(W₁ x) ⊙ W₃ x)).
+        mlp_width: hidden channels of the MLP. Null for 4·width, and for swiglu for the multiple of 64
+            nearest to ⅔ of that, which costs the same.
+        qk_norm: whether queries and keys are RMS-normalised per head, after the rotation.
+        rotary_base: base of the rotary frequencies.
+        tied: whether the head shares the embedding's weights.
+        softcap: c in logits ← c·tanh(logits/c); null for none.
+    """
+
+    width: int = 256
+    layers: int = 6
+    heads: int = 4
+    kv_heads: int | None = None
+    mlp: Literal["squared_relu", "swiglu"] = "squared_relu"
+    mlp_width: int | None = None
+    qk_norm: bool = True
+    rotary_base: float = 10_000.0
+    tied: bool = False
+    softcap: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("width", "layers", "heads", "rotary_base"):
+            if getattr(self, name) <= 0:
+                raise InputError(f"network.{name}: {getattr(self, name)} is not a positive number.")
+        if self.width % self.heads:
+            fits = [heads for heads in range(1, self.width + 1) if self.width % heads == 0]
+            near = sorted(sorted(fits, key=lambda heads: abs(heads - self.heads))[:3])
+            raise InputError(
+                f"network.heads: {self.heads} heads don't divide width {self.width}. Nearest that do: {near}."
+            )
+        if self.head_width % 2:
+            raise InputError(
+                f"network.heads: {self.width} channels in {self.heads} heads are {self.head_width} a head; "
+                "rotary embeddings need an even number."
+            )
+        if self.kv_heads is not None and (self.kv_heads <= 0 or self.heads % self.kv_heads):
+            fits = [heads for heads in range(1, self.heads + 1) if self.heads % heads == 0]
+            raise InputError(
+                f"network.kv_heads: {self.kv_heads} doesn't divide heads ({self.heads}). These do: {fits}."
+            )
+        if self.mlp_width is not None and self.mlp_width <= 0:
+            raise InputError(f"network.mlp_width: {self.mlp_width} is not a positive number.")
+        if self.softcap is not None and self.softcap <= 0:
+            raise InputError(f"network.softcap: {self.softcap} is not a positive number.")
+
+    @property
+    def head_width(self) -> int:
+        """Channels of one head."""
+        return self.width // self.heads
+
+    @property
+    def key_value_heads(self) -> int:
+        """H, the number of key-value heads."""
+        return self.heads if self.kv_heads is None else self.kv_heads
+
+    @property
+    def hidden_width(self) -> int:
+        """Hidden channels of the MLP."""
+        if self.mlp_width is not None:
+            return self.mlp_width
+        return 4 * self.width if self.mlp == "squared_relu" else 64 * max(1, round(8 * self.width / 3 / 64))
+
+    def shapes(self, vocabulary: int) -> list[Shape]:
+        """Shapes of the value paths, one per layer."""
+        return [
+            Shape(self.width, self.key_value_heads, self.head_width, layer, self.layers, vocabulary)
+            for layer in range(self.layers)
+        ]

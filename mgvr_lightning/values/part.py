@@ -1,0 +1,96 @@
+"""The three kinds of parts that equation (0) is composed of.
+
+    V'[t,h] = a[t,h] · V[t,h]  +  Σ_j M[t,h,j] · S[t,j]          (0)
+
+Shapes: B batch, T tokens, D width, H key-value heads, Dh head width. x is the layer's normalised input x̂
+(B, T, D), V = x W_V its own values, V' what attention and its cache see.
+"""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from torch import Tensor
+
+from mgvr_lightning.values.declared import Declared
+from mgvr_lightning.values.identity import Identity, Project
+from mgvr_lightning.values.shape import Shape
+
+
+class Part(Declared, ABC):
+    """A part of a value path.
+
+    Attributes:
+        projects: whether it applies W_V, which is built only if some part does.
+        replayable: whether what it gave for a past token follows from that token's id and its first values
+            alone, so that a cache needs no copy of it.
+
+    Args:
+        shape: the sizes to build it from.
+    """
+
+    projects: ClassVar[bool] = False
+    replayable: ClassVar[bool] = True
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+
+    @abstractmethod
+    def flops(self) -> int:
+        """FLOPs of its forward pass per token (a multiply-add is 2), applications of W_V aside."""
+
+
+class Source(Part):
+    """S: where token identity is read from.
+
+    Attributes:
+        earliest: the first layer that it exists in; earlier layers keep their own values.
+    """
+
+    earliest: ClassVar[int] = 0
+
+    @abstractmethod
+    def forward(self, identity: Identity, project: Project) -> Tensor:
+        """Reads the source.
+
+        Args:
+            identity: what is known about the tokens.
+            project: the layer's own W_V.
+
+        Returns:
+            S, (B, T, H, Dh).
+        """
+
+
+class Gate(Part):
+    """a: how much of its own values a layer keeps."""
+
+    projects: ClassVar[bool] = True
+    replayable: ClassVar[bool] = False
+
+    @abstractmethod
+    def forward(self, x: Tensor) -> Tensor | float | None:
+        """Computes the gate.
+
+        Args:
+            x: (B, T, D).
+
+        Returns:
+            a, broadcastable to (B, T, H, 1), or None where the source replaces V.
+        """
+
+
+class Mix(Part):
+    """M: which heads of the source reach which head of the values."""
+
+    @abstractmethod
+    def forward(self, x: Tensor, source: Tensor) -> Tensor:
+        """Mixes the source's heads.
+
+        Args:
+            x: (B, T, D).
+            source: S, (B, T, H, Dh).
+
+        Returns:
+            M S, (B, T, H, Dh).
+        """
