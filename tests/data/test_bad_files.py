@@ -1,0 +1,161 @@
+import gzip
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mgvr_lightning.data.files import Files
+from mgvr_lightning.errors import InputError
+
+GOOD = b'{"text": "good"}\n'
+
+
+def fail(*paths: Path | str, **options: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        list(Files([str(path) for path in paths], **options).documents())
+    message = str(caught.value)
+    assert len(message.splitlines()) <= 6
+    return message
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+def test_missing_files(tmp_path: Path) -> None:
+    assert f"there is no file {tmp_path / 'a.txt'}" in fail(tmp_path / "a.txt")
+    assert f"the glob {tmp_path / '*.txt'} matches no file" in fail(tmp_path / "*.txt")
+    assert re.search(r"is a folder.*\*\.parquet", fail(tmp_path))
+    assert "`paths` is empty" in fail()
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a", "a.gz", "a.parquet.gz", "a.zip"])
+def test_unknown_kind(tmp_path: Path, name: str) -> None:
+    message = fail(write(tmp_path / name, b"x"))
+    assert f"{tmp_path / name} is of a kind that isn't read" in message
+    assert ".parquet, .jsonl" in message
+
+
+BAD_ROWS = {
+    "malformed": (b'{"text": "bad\n', "is not JSON: .* at column"),
+    "broken in the middle": (b'{"text" "bad"}\n', "is not JSON: Expecting ':' delimiter at column 9"),
+    "null": (b'{"text": null}\n', "has null in 'text', not a string"),
+    "number": (b'{"text": 5}\n', "has a number in 'text', not a string"),
+    "list": (b'{"text": ["a"]}\n', "has a list in 'text', not a string"),
+    "bare list": (b'["text"]\n', "is a list, not an object"),
+    "bare null": (b"null\n", "is null, not an object"),
+    "no field": (
+        b'{"content": "a", "id": 1}\n',
+        r"has no field 'text' \(there are: 'content', 'id'\).*`column`",
+    ),
+    "surrogate": (b'{"text": "a\\ud800b"}\n', "has half a surrogate pair in 'text', at character 1"),
+    "latin-1": (b'{"text": "caf\xe9"}\n', "is not UTF-8: byte 0xe9 at offset 48"),
+    "too deep": (b'{"text": ' + b"[" * 100_000 + b"\n", "is not usable JSON"),
+}
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize("kind", BAD_ROWS)
+def test_a_bad_row_is_named_by_file_and_line(tmp_path: Path, kind: str, suffix: str) -> None:
+    bad, expected = BAD_ROWS[kind]
+    pack = gzip.compress if suffix else bytes
+    first = write(tmp_path / f"1.jsonl{suffix}", pack(GOOD * 2))
+    second = write(tmp_path / f"2.jsonl{suffix}", pack(GOOD + b"\n" + GOOD + bad + GOOD * 2))
+    message = fail(first, second)
+    assert re.search(f"2.jsonl{suffix}, line 4 {expected}", message), message
+    assert "bad_rows: skip" in message
+
+    corpus = Files([str(first), str(second)], bad_rows="skip")
+    with pytest.warns(UserWarning, match=r"1 of 7 rows were skipped, such as\n.*2\.jsonl.*line 4"):
+        assert [document.text for document in corpus.documents()] == ["good"] * 6
+    assert corpus.describe()["skipped_rows"] == 1
+
+
+def test_skipping_most_rows_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", GOOD + b'{"content": "a"}\n' * 2)
+    assert re.search(
+        r"2 of 3 rows were skipped.*\n.*line 2 .*\n.*line 3 .*\nMore than half", fail(path, bad_rows="skip")
+    )
+
+
+def test_an_interrupted_download_of_json_lines(tmp_path: Path) -> None:
+    assert "a.jsonl, line 3 is not JSON" in fail(write(tmp_path / "a.jsonl", (GOOD * 3)[:-5]))
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"caf\xe9", "byte 0xe9 at offset 3"),
+        (b"\xef\xbb\xbfcaf\xe9", "byte 0xe9 at offset 6"),
+        ("text".encode("utf-16"), "byte 0xff at offset 0"),
+    ],
+)
+def test_text_in_another_encoding(tmp_path: Path, content: bytes, expected: str) -> None:
+    message = fail(write(tmp_path / "1.txt", b"good"), write(tmp_path / "2.txt", content))
+    assert f"2.txt is not UTF-8: {expected}" in message
+
+
+def test_parquet_without_the_column(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"content": ["a"], "id": [1]}), tmp_path / "a.parquet")
+    message = fail(tmp_path / "a.parquet")
+    assert "a.parquet has no column 'text'; its columns are 'content', 'id'" in message
+    assert "`column`" in message
+    assert "column 'id' holds int64, not strings" in fail(tmp_path / "a.parquet", column="id")
+
+
+def test_nulls_in_parquet(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["a", None, "b"]}), tmp_path / "a.parquet")
+    assert "a.parquet, row 2 has null in 'text', not a string" in fail(tmp_path / "a.parquet")
+    corpus = Files([str(tmp_path / "a.parquet")], bad_rows="skip")
+    with pytest.warns(UserWarning, match="1 of 3 rows"):
+        assert [document.text for document in corpus.documents()] == ["a", "b"]
+
+
+def test_parquet_that_is_not_utf8(tmp_path: Path) -> None:
+    broken = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\4\0\0\0"), pa.py_buffer(b"caf\xe9")]
+    )
+    pq.write_table(pa.table({"text": broken}), tmp_path / "a.parquet")
+    assert "a.parquet, row 1 is not UTF-8 at byte 3 of 'text'" in fail(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("damage", ["empty", "truncated", "text", "page"])
+def test_broken_parquet_is_named(tmp_path: Path, damage: str) -> None:
+    good, bad = tmp_path / "1.parquet", tmp_path / "2.parquet"
+    pq.write_table(pa.table({"text": [os.urandom(50).hex() for _ in range(5000)]}), good, compression="zstd")
+    content = good.read_bytes()
+    damaged = {
+        "empty": b"",
+        "truncated": content[: len(content) // 2],
+        "text": b"this is text, not Parquet\n" * 10,
+        "page": content[:20_000] + bytes(2_000) + content[22_000:],
+    }
+    write(bad, damaged[damage])
+    corpus = Files([str(good), str(bad)]).documents()
+    with pytest.raises(InputError, match=r"cannot read .*2\.parquet: "):
+        if damage == "page":
+            list(corpus)
+        else:
+            next(corpus)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+@pytest.mark.parametrize("damage", ["empty", "plain", "truncated"])
+def test_broken_compression_is_named(tmp_path: Path, name: str, suffix: str, damage: str) -> None:
+    content = GOOD * 1000
+    packed = gzip.compress(content) if suffix == ".gz" else pa.compress(content, codec="zstd", asbytes=True)
+    path = write(
+        tmp_path / (name + suffix), {"empty": b"", "plain": content, "truncated": packed[:-5]}[damage]
+    )
+    assert f"cannot read {path}: " in fail(path)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+def test_files_without_text(tmp_path: Path, name: str) -> None:
+    assert f"there is no text in {tmp_path / name}" in fail(write(tmp_path / name, b""))
