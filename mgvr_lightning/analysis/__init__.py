@@ -1,0 +1,1 @@
+"""Reads run folders; imports no training code."""

@@ -1,0 +1,87 @@
+"""A run folder, as analysis sees it."""
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mgvr_lightning.analysis.curve import Curve
+from mgvr_lightning.errors import InputError
+
+METRICS = "metrics.jsonl"
+PROVENANCE = "provenance.json"
+
+
+class Run:
+    """The metrics and the provenance of one run.
+
+    Args:
+        folder: a run folder, `checkpoints/NAME/version_K`, or `checkpoints/NAME` for its newest version.
+
+    Raises:
+        InputError: there is no run.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = newest_version(Path(folder))
+
+    @cached_property
+    def provenance(self) -> dict[str, Any]:
+        """What produced the run: versions, machine, data, network."""
+        path = self.folder / PROVENANCE
+        try:
+            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: not readable ({error}). Is {self.folder} a run folder?") from error
+        return content
+
+    @cached_property
+    def records(self) -> list[dict[str, Any]]:
+        """The lines of the metrics file, each with a `step`; a broken tail is skipped."""
+        lines = (self.folder / METRICS).read_bytes().splitlines()
+        records = []
+        for line in lines:
+            try:
+                records.append(json.loads(line))
+            except ValueError:
+                continue
+        return records
+
+    def series(self, key: str) -> dict[int, Any]:
+        """Step → value of a metric, in order of steps; where a step was logged twice the last one counts."""
+        values = {record["step"]: record[key] for record in self.records if key in record}
+        return dict(sorted(values.items()))
+
+    def curve(self, key: str = "val/loss") -> Curve:
+        """A metric against optimizer steps."""
+        series = self.series(key)
+        return Curve(
+            np.array(list(series), dtype=np.float64), np.array(list(series.values()), dtype=np.float64)
+        )
+
+    def step_seconds(self) -> float | None:
+        """Median seconds per optimizer step, validation and saving aside; None before the first is logged."""
+        seconds = list(self.series("time/step_seconds").values())
+        return float(np.median(seconds)) if seconds else None
+
+
+def newest_version(folder: Path) -> Path:
+    """Resolves `checkpoints/NAME` to its newest version.
+
+    Raises:
+        InputError: there is no run.
+    """
+    if (folder / METRICS).is_file():
+        return folder
+    versions = [path.parent for path in folder.glob(f"version_*/{METRICS}")]
+    if not versions:
+        near = sorted(str(path.parent) for path in folder.parent.glob(f"*/version_*/{METRICS}"))
+        hint = (
+            f" Runs there: {', '.join(near[:5])}."
+            if near
+            else " Train one first: fit --config configs/transformer.yaml."
+        )
+        raise InputError(f"{folder}: no run here (a run folder holds {METRICS}).{hint}")
+    return max(versions, key=lambda path: int(path.name.removeprefix("version_")))

@@ -1,0 +1,51 @@
+"""One unit for everything: the optimizer step."""
+
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from mgvr_lightning.data.token_data import TokenData
+from mgvr_lightning.errors import InputError
+
+
+class OptimizerSteps(Callback):
+    """Accumulates as the data's layout says, and validates every so many optimizer steps and at the end.
+
+    Lightning counts `val_check_interval` in micro-batches; here it counts optimizer steps.
+    """
+
+    def __init__(self) -> None:
+        self.interval: int | None = None
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Translates steps into micro-batches."""
+        if stage != "fit":
+            return
+        data = trainer.datamodule  # type: ignore[attr-defined]
+        assert isinstance(data, TokenData)
+        if trainer.accumulate_grad_batches != 1 and self.interval is None:
+            raise InputError(
+                "trainer.accumulate_grad_batches follows from data.global_batch, data.micro_batch and the "
+                "number of processes. Set those instead."
+            )
+        if self.interval is None:
+            interval = trainer.val_check_interval
+            if not isinstance(interval, int):
+                raise InputError(
+                    f"trainer.val_check_interval: {interval}. Expected a number of optimizer steps."
+                )
+            self.interval = interval
+        trainer.accumulate_grad_batches = data.layout.accumulation
+        trainer.val_check_interval = self.interval * data.layout.accumulation
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Has the last step validated too, whatever the interval."""
+        if trainer.global_step >= trainer.max_steps:
+            trainer.should_stop = True
+
+
+def step_ends(trainer: Trainer, batch_idx: int) -> bool:
+    """Whether an optimizer step was made at the end of this micro-batch."""
+    return (batch_idx + 1) % trainer.accumulate_grad_batches == 0

@@ -1,0 +1,102 @@
+"""What produced a run, written into its folder."""
+
+import json
+import os
+import platform
+import sys
+from datetime import UTC, datetime
+from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from mgvr_lightning import __version__
+from mgvr_lightning.analysis.run import PROVENANCE
+from mgvr_lightning.module import LanguageModule
+from mgvr_lightning.optim import role_groups
+
+PACKAGES = (
+    "torch",
+    "lightning",
+    "torchmetrics",
+    "datasets",
+    "tokenizers",
+    "tensorboard",
+    "jsonargparse",
+    "numpy",
+)
+
+
+class Provenance(Callback):
+    """Writes `provenance.json` when a run starts: versions, machine, data, network and initial weights."""
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Writes the file, on rank 0 and not again when a run is resumed."""
+        assert isinstance(pl_module, LanguageModule)
+        folder = trainer.log_dir
+        if folder is None or not trainer.is_global_zero or trainer.global_step > 0:
+            return
+        content = {
+            "started": datetime.now(UTC).isoformat(timespec="seconds"),
+            "versions": {"mgvr_lightning": __version__, "python": platform.python_version(), **_versions()},
+            "machine": machine(trainer),
+            "data": pl_module.data.facts,
+            "corpus": pl_module.data.describe(),
+            "network": network_facts(pl_module),
+            "initial_tensors": {
+                name: tensor_hash(tensor) for name, tensor in pl_module.network.named_parameters()
+            },
+            "command": sys.argv[1:],
+        }
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        path = Path(folder) / PROVENANCE
+        path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def machine(trainer: Trainer) -> dict[str, Any]:
+    """What decides how fast a step is: step times of two runs compare only where this is equal."""
+    device = trainer.strategy.root_device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
+    return {
+        "device": name,
+        "type": device.type,
+        "processes": trainer.world_size,
+        "threads": torch.get_num_threads(),
+        "cores": os.cpu_count(),
+        "precision": str(trainer.precision),
+    }
+
+
+def processor() -> str:
+    """The CPU's model name."""
+    path = Path("/proc/cpuinfo")
+    if path.is_file():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def network_facts(module: LanguageModule) -> dict[str, Any]:
+    """Sizes and costs."""
+    groups = role_groups(module.network)
+    counts = {role.value: sum(p.numel() for p in group.values()) for role, group in groups.items()}
+    return {
+        "parameters": sum(counts.values()),
+        "parameters_by_role": counts,
+        "flops_per_token": module.network.flops_per_token(module.data.context),
+        "vocabulary": module.vocabulary,
+        "seed": module.seed,
+    }
+
+
+def tensor_hash(tensor: torch.Tensor) -> str:
+    """Hash of a tensor's bytes."""
+    return blake2b(tensor.detach().cpu().contiguous().numpy().tobytes(), digest_size=8).hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    return {package: version(package) for package in PACKAGES}

@@ -1,0 +1,75 @@
+"""Loss, learning rate and speed of training."""
+
+import time
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from mgvr_lightning.callbacks.optimizer_steps import step_ends
+from mgvr_lightning.logger import log
+from mgvr_lightning.module import LanguageModule
+
+
+class TrainingLog(Callback):
+    """Logs every `trainer.log_every_n_steps` optimizer steps.
+
+    The loss is that of the step itself: the mean over all of its targets, whatever the micro-batches and
+    ranks. Times leave validation and saving out.
+    """
+
+    def __init__(self) -> None:
+        self.since: float | None = None
+        self.steps = 0
+        self.tokens = 0
+
+    def on_train_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        """Starts the clock."""
+        if self.since is None:
+            self.since = time.perf_counter()
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Drops the interval that a validation falls into."""
+        self._restart()
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Counts, and logs when it is time."""
+        assert isinstance(pl_module, LanguageModule)
+        self.tokens += batch.ids.numel() * trainer.world_size
+        if not step_ends(trainer, batch_idx):
+            return
+        self.steps += 1
+        if trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
+            self._log(trainer, pl_module)
+            self._restart()
+
+    def _log(self, trainer: Trainer, module: LanguageModule) -> None:
+        nll, correct, targets = (
+            torch.stack(list(part)).sum() for part in zip(*module.step_sums, strict=True)
+        )
+        sums = torch.stack([nll.double(), correct.double(), targets.double()])
+        loss_sum, right, scored = trainer.strategy.reduce(sums, reduce_op="sum").tolist()
+        assert self.since is not None
+        seconds = time.perf_counter() - self.since
+        factor = module.schedule.factor(trainer.global_step, trainer.max_steps)
+        speed = self.tokens / seconds
+        metrics = {
+            "train/loss": loss_sum / scored,
+            "train/accuracy": right / scored,
+            "train/grad_norm": float("nan") if module.grad_norm is None else module.grad_norm.item(),
+            "train/tokens": trainer.global_step * module.data.global_batch * module.data.context,
+            "time/step_seconds": seconds / self.steps,
+            "time/tokens_per_second": speed,
+            "time/model_flops_per_second": speed * module.network.flops_per_token(module.data.context),
+        }
+        for group in trainer.optimizers[0].param_groups:
+            metrics[f"lr/{group['role']}"] = group["initial_lr"] * factor
+        module.log_dict({"loss": metrics["train/loss"], "tokens/s": speed}, logger=False, prog_bar=True)
+        log(trainer, metrics)
+
+    def _restart(self) -> None:
+        self.since, self.steps, self.tokens = None, 0, 0

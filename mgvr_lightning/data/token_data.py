@@ -1,0 +1,122 @@
+"""The LightningDataModule that every corpus and task shares."""
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from lightning.pytorch import LightningDataModule
+from numpy.typing import NDArray
+from torch.utils.data import DataLoader
+
+from mgvr_lightning.data.batch import Batch, Examples, FixedBatches, Ids, Remaining, TrainBatches
+from mgvr_lightning.data.layout import Layout
+from mgvr_lightning.errors import InputError
+
+
+class TokenData(LightningDataModule):
+    """Batches of token ids whose order is a pure function of (data seed, step).
+
+    Args:
+        global_batch: sequences per optimizer step, over all processes.
+        micro_batch: sequences per forward pass and process; accumulation follows from it. Null for a
+            process's whole share of the step.
+        workers: loader processes; 0 to load in the training process.
+        seed: the data seed.
+    """
+
+    def __init__(self, global_batch: int, micro_batch: int | None, workers: int, seed: int) -> None:
+        super().__init__()
+        if workers < 0:
+            raise InputError(f"data.workers: {workers} is negative. Expected 0 or more.")
+        self.global_batch, self.micro_batch, self.workers, self.seed = (
+            global_batch,
+            micro_batch,
+            workers,
+            seed,
+        )
+
+    @property
+    @abstractmethod
+    def vocabulary(self) -> int:
+        """Number of token ids."""
+
+    @property
+    @abstractmethod
+    def context(self) -> int:
+        """T, tokens of a sequence."""
+
+    @property
+    @abstractmethod
+    def token_bytes(self) -> NDArray[np.int64] | None:
+        """(vocabulary,) bytes of text that each id stands for, 0 for control tokens; None if not text."""
+
+    @property
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """What two runs must have in common to be comparable, as plain JSON."""
+
+    def describe(self) -> dict[str, Any]:
+        """Where the data come from, as plain JSON."""
+        return {}
+
+    @abstractmethod
+    def examples(self) -> Examples:
+        """The training examples."""
+
+    @abstractmethod
+    def held_out(self, split: str) -> tuple[Ids, Ids]:
+        """(N, T) ids and targets of the fixed set `validation` or `test`."""
+
+    def decode(self, ids: list[int]) -> str:
+        """Text of token ids."""
+        return " ".join(map(str, ids))
+
+    def prompts(self) -> list[list[int]]:
+        """Token ids of the prompts that `predict` continues."""
+        ids, _ = self.held_out("validation")
+        return [row[: self.context // 2].tolist() for row in ids[:4]]
+
+    @property
+    def layout(self) -> Layout:
+        """How this trainer's processes divide a step."""
+        ranks, rank = (self.trainer.world_size, self.trainer.global_rank) if self.trainer else (1, 0)
+        return Layout.of(self.global_batch, self.micro_batch, ranks, rank)
+
+    def train_dataloader(self) -> DataLoader[Batch]:
+        """What is left of the run after the trainer's present step."""
+        assert self.trainer is not None
+        layout, steps = self.layout, self.trainer.max_steps
+        if steps < 1:
+            raise InputError(f"trainer.max_steps: {steps}. Expected a number of optimizer steps, at least 1.")
+        sampler = Remaining(self.trainer.global_step * layout.accumulation, steps * layout.accumulation)
+        return self._loader(TrainBatches(self.examples(), layout), sampler)
+
+    def val_dataloader(self) -> DataLoader[Batch]:
+        """The fixed validation set."""
+        return self._held_out_loader("validation")
+
+    def test_dataloader(self) -> DataLoader[Batch]:
+        """The fixed test set."""
+        return self._held_out_loader("test")
+
+    def predict_dataloader(self) -> DataLoader[list[list[int]]]:
+        """The prompts, one at a time."""
+        return DataLoader(self.prompts(), batch_size=None)  # type: ignore[arg-type]
+
+    def _held_out_loader(self, split: str) -> DataLoader[Batch]:
+        layout = self.layout
+        batches = FixedBatches(*self.held_out(split), layout.micro_batch, layout.ranks, layout.rank)
+        return self._loader(batches, None)
+
+    def _loader(self, dataset: FixedBatches | TrainBatches, sampler: Remaining | None) -> DataLoader[Batch]:
+        # forkserver: forking a process that runs tokenizer or torch threads can dead-lock
+        context = "forkserver" if self.workers else None
+        pin = self.trainer is not None and self.trainer.strategy.root_device.type == "cuda"
+        return DataLoader(
+            dataset,
+            batch_size=None,
+            sampler=sampler,
+            num_workers=self.workers,
+            multiprocessing_context=context,
+            pin_memory=pin,
+        )

@@ -1,0 +1,56 @@
+"""The logger: TensorBoard, and JSON lines beside it as the source of later analysis."""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch import Trainer
+from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.utilities import rank_zero_only
+
+from mgvr_lightning.analysis.run import METRICS
+
+
+class RunLogger(TensorBoardLogger):
+    """Writes a run folder: TensorBoard events and one line of JSON per logged step.
+
+    Args:
+        save_dir: the folder that holds all runs.
+        name: name of the run.
+        version: version of the run; null for the next free one.
+    """
+
+    def __init__(
+        self, save_dir: str = "checkpoints", name: str = "run", version: int | str | None = None
+    ) -> None:
+        super().__init__(save_dir, name=name, version=version, default_hp_metric=False)
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+        """Logs numbers to both, texts (hashes, say) to the JSON lines alone.
+
+        Args:
+            metrics: name → value.
+            step: number of optimizer steps done.
+        """
+        numbers = {key: float(value) for key, value in metrics.items() if not isinstance(value, str)}
+        super().log_metrics({key: value for key, value in numbers.items() if math.isfinite(value)}, step)
+        path = Path(self.log_dir) / METRICS
+        path.parent.mkdir(parents=True, exist_ok=True)
+        texts = {key: value for key, value in metrics.items() if isinstance(value, str)}
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": step, **numbers, **texts}) + "\n")
+
+
+def log(trainer: Trainer, metrics: Mapping[str, Any], step: int | None = None) -> None:
+    """Logs to every logger of a trainer.
+
+    Args:
+        trainer: the trainer.
+        metrics: name → value.
+        step: where on the axis of optimizer steps; None for the number of steps done so far.
+    """
+    for logger in trainer.loggers:
+        logger.log_metrics(dict(metrics), trainer.global_step if step is None else step)

@@ -1,0 +1,174 @@
+"""The LightningModule: loss, metrics, optimizer."""
+
+from typing import Literal
+
+import torch
+from lightning.pytorch import LightningModule
+from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.utilities.types import OptimizerLRScheduler
+from torch import Tensor
+
+from mgvr_lightning.compile import compile_obstacle
+from mgvr_lightning.data.batch import Batch
+from mgvr_lightning.data.token_data import TokenData
+from mgvr_lightning.logger import log
+from mgvr_lightning.metrics import language_metrics
+from mgvr_lightning.model import (
+    IGNORE,
+    LossSums,
+    Sampling,
+    Transformer,
+    TransformerConfig,
+    generate,
+    initialise,
+)
+from mgvr_lightning.optim import Optimizer, role_groups
+from mgvr_lightning.schedule import Schedule
+from mgvr_lightning.values import ValueSpec
+
+
+class LanguageModule(LightningModule):
+    """A language model whose layers differ from the Transformer's in nothing but their value path.
+
+    Args:
+        values: the value paths: what a variant is.
+        network: the Transformer around them.
+        optimizer: how it is optimised.
+        schedule: of the learning rate.
+        sampling: how `predict` chooses tokens.
+        compile: whether to compile the network for training: auto for where a compiler is found.
+        seed: of the initial weights.
+        vocabulary: number of token ids; null for the data's, rounded up to a multiple of 64.
+    """
+
+    network: Transformer
+    token_bytes: Tensor | None
+
+    def __init__(
+        self,
+        values: ValueSpec,
+        network: TransformerConfig,
+        optimizer: Optimizer,
+        schedule: Schedule,
+        sampling: Sampling,
+        compile: Literal["auto"] | bool = "auto",
+        seed: int = 0,
+        vocabulary: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.save_hyperparameters(logger=False)
+        self.values, self.config = values, network
+        self.optimizer_spec, self.schedule, self.sampling = optimizer, schedule, sampling
+        self.compile_choice, self.seed, self.vocabulary = compile, seed, vocabulary
+        self.step_sums: list[LossSums] = []
+        self.grad_norm: Tensor | None = None
+
+    @property
+    def data(self) -> TokenData:
+        """The data module."""
+        data = self.trainer.datamodule  # type: ignore[attr-defined]
+        assert isinstance(data, TokenData)
+        return data
+
+    def configure_model(self) -> None:
+        """Builds the network once the vocabulary is known, with its keyed initial weights."""
+        if hasattr(self, "network"):
+            return
+        if self.vocabulary is None:
+            self.vocabulary = -(-self.data.vocabulary // 64) * 64
+            self.hparams["vocabulary"] = self.vocabulary
+        with torch.device("meta"):
+            network = Transformer(self.config, self.values, self.vocabulary)
+        self.network = network.to_empty(device="cpu")
+        initialise(self.network, self.seed)
+
+    def setup(self, stage: str) -> None:
+        """Prepares metrics and, for training, compilation."""
+        token_bytes = self.data.token_bytes
+        table = None if token_bytes is None else torch.from_numpy(token_bytes)
+        self.register_buffer("token_bytes", table, persistent=False)
+        self.held_out_metrics = {
+            name: language_metrics(f"{prefix}/", text=table is not None)
+            for name, prefix in (("validation", "val"), ("test", "test"))
+        }
+        if stage == "fit" and self.compile_choice is not False:
+            self._compile()
+
+    def _compile(self) -> None:
+        obstacle = compile_obstacle(self.trainer.strategy.root_device)
+        if obstacle is None or self.compile_choice is True:
+            self.network.compile(dynamic=False)
+        else:
+            rank_zero_info(f"Not compiling: {obstacle}. Training runs eagerly.")
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """The loss of a micro-batch as its share of the step's mean over all targets.
+
+        Lightning divides by the number of micro-batches and DDP averages over ranks; both are undone here, so
+        that neither weighs a target more than another.
+        """
+        sums: LossSums = self.network(batch.ids, batch.targets)
+        if batch_idx % self.trainer.accumulate_grad_batches == 0:
+            self.step_sums.clear()
+        self.step_sums.append(LossSums(sums.nll.detach(), sums.correct, sums.targets))
+        parts = self.trainer.accumulate_grad_batches * self.trainer.world_size
+        return sums.nll * (parts / batch.step_targets)
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Adds a batch to the validation metrics."""
+        self._held_out_step("validation", batch)
+
+    def test_step(self, batch: Batch, batch_idx: int) -> None:
+        """Adds a batch to the test metrics."""
+        self._held_out_step("test", batch)
+
+    def predict_step(self, batch: list[int], batch_idx: int) -> str:
+        """Continues a prompt by as many tokens as fit into the context, at most 128."""
+        prompt = torch.tensor([batch], device=self.device)
+        count = max(1, min(128, self.data.context - len(batch)))
+        ids = generate(self.network, prompt, count, self.sampling, self.data.vocabulary)
+        return self.data.decode(batch) + "▸" + self.data.decode([int(token) for token in ids])
+
+    def on_validation_epoch_end(self) -> None:
+        """Logs the validation metrics."""
+        self._log_held_out("validation")
+
+    def on_test_epoch_end(self) -> None:
+        """Logs the test metrics."""
+        self._log_held_out("test")
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        """The optimizer over role groups, and its schedule in optimizer steps."""
+        optimizer = self.optimizer_spec.build(role_groups(self.network))
+        total = self.trainer.max_steps
+        scheduler = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda done: self.schedule.factor(min(done + 1, total), total)
+        )
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: torch.optim.Optimizer,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clips the norm over all parameters, also where Lightning refuses (fused optimizers under bf16)."""
+        limit = float("inf") if gradient_clip_val is None else gradient_clip_val
+        self.grad_norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), limit)
+
+    def _held_out_step(self, name: str, batch: Batch) -> None:
+        nll, correct = self.network.token_losses(batch.ids, batch.targets)
+        scored = batch.targets != IGNORE
+        sizes = torch.zeros_like(batch.targets)
+        if self.token_bytes is not None:
+            sizes = self.token_bytes[batch.targets.clamp_min(0)]
+        metrics = self.held_out_metrics[name].to(self.device)
+        metrics.update(nll, correct, scored, sizes)
+
+    def _log_held_out(self, name: str) -> None:
+        metrics = self.held_out_metrics[name]
+        values = metrics.compute()
+        metrics.reset()
+        self.log_dict(values, logger=False)
+        if self.trainer.state.fn == "fit":
+            log(self.trainer, values)
