@@ -10,6 +10,7 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
 from mgvr_lightning.analysis.run import METRICS
 from mgvr_lightning.callbacks import DataHash, LossMatching, OptimizerSteps, Progress, Provenance, TrainingLog
+from mgvr_lightning.data import files  # noqa: F401  (configurations name its classes)
 from mgvr_lightning.data.text import Text
 from mgvr_lightning.data.token_data import TokenData
 from mgvr_lightning.errors import InputError

@@ -3,7 +3,7 @@
 import json
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -18,14 +18,23 @@ class Run:
     """The metrics and the provenance of one run.
 
     Args:
-        folder: a run folder, `checkpoints/NAME/version_K`, or `checkpoints/NAME` for its newest version.
-
-    Raises:
-        InputError: there is no run.
+        folder: `checkpoints/NAME/version_K`.
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = newest_version(Path(folder))
+        self.folder = Path(folder)
+
+    @classmethod
+    def find(cls, folder: str | Path) -> Self:
+        """The run in a folder, or the newest version of the run of that name.
+
+        Args:
+            folder: `checkpoints/NAME/version_K` or `checkpoints/NAME`.
+
+        Raises:
+            InputError: there is no run.
+        """
+        return cls(newest_version(Path(folder)))
 
     @cached_property
     def provenance(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class LossMatching(Callback):
     """
 
     def __init__(self, reference: str | None = None) -> None:
-        self.reference = None if reference is None else Run(reference)
+        self.reference = None if reference is None else Run.find(reference)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Checks that the two runs are comparable.

@@ -41,8 +41,8 @@ class Layout:
         if micro < 1 or share % micro:
             fits = [size for size in range(1, share + 1) if share % size == 0]
             raise InputError(
-                f"data.micro_batch: {micro} doesn't divide a process's share of the batch, {global_batch} / {ranks} "
-                f"= {share}. These do: {', '.join(map(str, fits))}."
+                f"data.micro_batch: {micro} doesn't divide a process's share of the batch, {global_batch} / "
+                f"{ranks} = {share}. These do: {', '.join(map(str, fits))}."
             )
         return cls(global_batch, micro, ranks, rank)
 
