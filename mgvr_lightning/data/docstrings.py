@@ -12,6 +12,7 @@ import inspect
 import json
 import re
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,7 +37,9 @@ def texts(path: Path) -> list[str]:
     try:
         content = path.read_bytes()
         if path.suffix == ".py":
-            raw = list(_strings(ast.parse(content)))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                raw = list(_strings(ast.parse(content)))
         elif path.name == "METADATA":
             raw = [content.decode("utf-8").partition("\n\n")[2]]
         else:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,8 @@ SEPARATORS = (
     "[SEP]",
 )
 SMALLEST = 257
+# The trainer takes time quadratic in a word's length: text without spaces is cut for it, not for encoding.
+_LONG_RUN = re.compile(r"\S{200}|\s{200}")
 _BYTE_FALLBACK = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 
 
@@ -154,7 +157,8 @@ class Tokenizer:
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             show_progress=progress,
         )
-        tokenizer.train_from_iterator(texts, trainer=trainer)
+        pieces = itertools.chain.from_iterable(map(_pieces, texts))
+        tokenizer.train_from_iterator(pieces, trainer=trainer)
         trained = cls(tokenizer.to_str())
         if trained.size < size:
             warnings.warn(
@@ -175,6 +179,14 @@ def _find_separator(tokenizer: tokenizers.Tokenizer, origin: str) -> int:
         f"{origin} has no token that separates documents; looked for {', '.join(SEPARATORS)}\n"
         f"among its added tokens: {', '.join(added) or 'none'}. Give a tokenizer with one of them."
     )
+
+
+def _pieces(text: str) -> Iterator[str]:
+    start = 0
+    for run in _LONG_RUN.finditer(text):
+        yield text[start : run.end()]
+        start = run.end()
+    yield text[start:]
 
 
 def _visible_bytes(token: str) -> int:

@@ -1,7 +1,9 @@
 import json
 import os
+import random
 import subprocess
 import sys
+import time
 import unicodedata
 import warnings
 from pathlib import Path
@@ -115,6 +117,15 @@ def test_too_few_ids_are_refused() -> None:
 def test_a_corpus_too_small_for_the_size_is_told() -> None:
     with pytest.warns(UserWarning, match=r"has 259 ids, not the 5,000 asked for"):
         assert Tokenizer.train(["abc"], 5000, progress=False).size == 259
+
+
+def test_text_without_spaces_takes_no_quadratic_time() -> None:
+    text = "".join(random.Random(0).choices("abcdefgh", k=1_000_000))
+    start = time.perf_counter()
+    tokenizer = Tokenizer.train([text, "表" * 100_000, " " * 100_000], 1000, progress=False)
+    assert tokenizer.size == 1000
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert time.perf_counter() - start < 30
 
 
 def test_truncation_padding_and_start_tokens_of_a_foreign_file_are_not_applied(trained: Tokenizer) -> None:

@@ -1,0 +1,53 @@
+"""Real text and a real tokenizer, where a checkout has them beside it."""
+
+from pathlib import Path
+
+import pytest
+
+from mgvr_lightning.data.files import Files
+from mgvr_lightning.data.prepare import prepare
+from mgvr_lightning.data.tokenizer import Tokenizer
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+GPT2 = SHARED / "tokenizer" / "gpt2" / "tokenizer.json"
+WEB = SHARED / "webtext" / "val-00000.parquet"
+
+pytestmark = pytest.mark.skipif(not WEB.exists() or not GPT2.exists(), reason="the shared data is not here")
+
+
+def test_webtext_with_the_tokenizer_of_gpt2(tmp_path: Path) -> None:
+    prepared = prepare(
+        Files([str(WEB)]), tmp_path, vocabulary=None, tokenizer=GPT2, held_out=0.1, progress=False
+    )
+    splits = (prepared.train, prepared.validation, prepared.test)
+    assert sum(map(len, splits)) == 576_277
+    assert sum(split.documents for split in splits) == 512
+    assert prepared.manifest["tokenizer"]["lossless"]
+    assert prepared.manifest["compression"]["xz"] < prepared.manifest["compression"]["gzip"] < 3.5
+    sizes = prepared.tokenizer.token_bytes()
+    for split in splits:
+        assert sizes[split.read(0, len(split))].sum() == split.bytes
+
+
+def test_gpt2_has_exact_byte_counts() -> None:
+    tokenizer = Tokenizer.load(GPT2)
+    assert (tokenizer.size, tokenizer.separator) == (50_257, 50_256)
+    sizes = tokenizer.token_bytes()
+    assert sizes[50_256] == 0
+    assert sizes.max() == 128
+    assert sizes[tokenizer.encode(" Münster <|endoftext|>\r\n")].sum() == len(
+        " Münster <|endoftext|>\r\n".encode()
+    )
+
+
+def test_the_prompts_of_a_benchmark() -> None:
+    paths = sorted((SHARED / "core" / "eval_data").rglob("lambada_openai.jsonl"))
+    documents = list(Files([str(path) for path in paths], column="context").documents())
+    assert len(documents) == 5_153
+
+
+def test_one_play(tmp_path: Path) -> None:
+    (play,) = Files([str(SHARED / "tinyshakespeare" / "*.txt")]).documents()
+    tokenizer = Tokenizer.train([play.text], 1000, progress=False)
+    assert tokenizer.size == 1000
+    assert tokenizer.decode(tokenizer.encode(play.text)) == play.text
