@@ -9,7 +9,16 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
 from mgvr_lightning.analysis.run import METRICS
-from mgvr_lightning.callbacks import DataHash, LossMatching, OptimizerSteps, Progress, Provenance, TrainingLog
+from mgvr_lightning.callbacks import (
+    DataHash,
+    LossMatching,
+    OptimizerSteps,
+    Predictions,
+    Progress,
+    Provenance,
+    Summary,
+    TrainingLog,
+)
 from mgvr_lightning.data import files  # noqa: F401  (configurations name its classes)
 from mgvr_lightning.data.text import Text
 from mgvr_lightning.data.token_data import TokenData
@@ -79,7 +88,10 @@ class CommandLine(LightningCLI):
         if not training:
             self.save_config_callback = None
         given = self._get(self.config_init, "trainer")["callbacks"] or []
-        kwargs["callbacks"] = [*(given if isinstance(given, list) else [given]), *callbacks(config.trainer)]
+        kwargs["callbacks"] = [
+            *(given if isinstance(given, list) else [given]),
+            *callbacks(config.trainer, training),
+        ]
         return super().instantiate_trainer(**kwargs)
 
     def _parse_ckpt_path(self) -> None:
@@ -91,12 +103,19 @@ class CommandLine(LightningCLI):
             )
 
 
-def callbacks(trainer: Namespace) -> list[Callback]:
+def callbacks(trainer: Namespace, training: bool) -> list[Callback]:
     """The callbacks that every trainer has, as far as its options allow them."""
-    always: list[Callback] = [OptimizerSteps(), TrainingLog(), DataHash(), Provenance()]
+    always: list[Callback] = [
+        OptimizerSteps(),
+        TrainingLog(),
+        DataHash(),
+        Provenance(),
+        Summary(),
+        Predictions(),
+    ]
     if trainer.enable_progress_bar is not False:
         always.append(Progress())
-    if trainer.enable_checkpointing is not False:
+    if training and trainer.enable_checkpointing is not False:
         always.append(
             ModelCheckpoint(
                 filename="best",

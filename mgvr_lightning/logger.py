@@ -9,6 +9,7 @@ from typing import Any
 from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.utilities import rank_zero_only
+from torch import Tensor
 
 from mgvr_lightning.analysis.run import METRICS
 
@@ -35,13 +36,24 @@ class RunLogger(TensorBoardLogger):
             metrics: name → value.
             step: number of optimizer steps done.
         """
-        numbers = {key: float(value) for key, value in metrics.items() if not isinstance(value, str)}
+        plain = {key: value.item() if isinstance(value, Tensor) else value for key, value in metrics.items()}
+        numbers = {key: value for key, value in plain.items() if not isinstance(value, str)}
         super().log_metrics({key: value for key, value in numbers.items() if math.isfinite(value)}, step)
         path = Path(self.log_dir) / METRICS
         path.parent.mkdir(parents=True, exist_ok=True)
-        texts = {key: value for key, value in metrics.items() if isinstance(value, str)}
         with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"step": step, **numbers, **texts}) + "\n")
+            file.write(json.dumps({"step": step, **plain}) + "\n")
+
+    @rank_zero_only
+    def save(self) -> None:
+        """Flushes the events; the run's settings are in its config.yaml."""
+        self.experiment.flush()
+
+    @rank_zero_only
+    def finalize(self, status: str) -> None:
+        """Closes the events."""
+        self.experiment.flush()
+        self.experiment.close()
 
 
 def log(trainer: Trainer, metrics: Mapping[str, Any], step: int | None = None) -> None:

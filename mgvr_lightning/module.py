@@ -1,6 +1,6 @@
 """The LightningModule: loss, metrics, optimizer."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from lightning.pytorch import LightningModule
@@ -11,6 +11,7 @@ from torch import Tensor
 from mgvr_lightning.compile import compile_obstacle
 from mgvr_lightning.data.batch import Batch
 from mgvr_lightning.data.token_data import TokenData
+from mgvr_lightning.errors import InputError
 from mgvr_lightning.logger import log
 from mgvr_lightning.metrics import language_metrics
 from mgvr_lightning.model import (
@@ -101,6 +102,25 @@ class LanguageModule(LightningModule):
         else:
             rank_zero_info(f"Not compiling: {obstacle}. Training runs eagerly.")
 
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Records what the weights were trained on."""
+        checkpoint["data_facts"] = self.data.facts
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Refuses weights that were trained with another tokenizer.
+
+        Raises:
+            InputError: the tokenizers differ.
+        """
+        if self._trainer is None:
+            return
+        theirs, ours = checkpoint["data_facts"].get("tokenizer"), self.data.facts.get("tokenizer")
+        if theirs != ours:
+            raise InputError(
+                f"the checkpoint was trained with tokenizer {theirs}, but the data were made with {ours}. "
+                "Give the data options that it was trained with."
+            )
+
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """The loss of a micro-batch as its share of the step's mean over all targets.
 
@@ -169,6 +189,7 @@ class LanguageModule(LightningModule):
         metrics = self.held_out_metrics[name]
         values = metrics.compute()
         metrics.reset()
-        self.log_dict(values, logger=False)
-        if self.trainer.state.fn == "fit":
+        fitting = self.trainer.state.fn == "fit"
+        self.log_dict(values, logger=not fitting)  # what isn't logged isn't in the table that validate prints
+        if fitting:
             log(self.trainer, values)

@@ -29,6 +29,11 @@ def role_groups(module: nn.Module) -> ParameterGroups:
     return groups
 
 
+def parameter_counts(module: nn.Module) -> dict[str, int]:
+    """Number of parameters by role."""
+    return {role.value: sum(p.numel() for p in group.values()) for role, group in role_groups(module).items()}
+
+
 class Optimizer(ABC):
     """How the parameters of a network are optimised."""
 

@@ -3,8 +3,19 @@
 from mgvr_lightning.callbacks.data_hash import DataHash
 from mgvr_lightning.callbacks.loss_matching import LossMatching
 from mgvr_lightning.callbacks.optimizer_steps import OptimizerSteps
+from mgvr_lightning.callbacks.predictions import Predictions
 from mgvr_lightning.callbacks.progress import Progress
 from mgvr_lightning.callbacks.provenance import Provenance
+from mgvr_lightning.callbacks.summary import Summary
 from mgvr_lightning.callbacks.training_log import TrainingLog
 
-__all__ = ["DataHash", "LossMatching", "OptimizerSteps", "Progress", "Provenance", "TrainingLog"]
+__all__ = [
+    "DataHash",
+    "LossMatching",
+    "OptimizerSteps",
+    "Predictions",
+    "Progress",
+    "Provenance",
+    "Summary",
+    "TrainingLog",
+]

@@ -16,7 +16,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from mgvr_lightning import __version__
 from mgvr_lightning.analysis.run import PROVENANCE
 from mgvr_lightning.module import LanguageModule
-from mgvr_lightning.optim import role_groups
+from mgvr_lightning.optim import parameter_counts
 
 PACKAGES = (
     "torch",
@@ -82,8 +82,7 @@ def processor() -> str:
 
 def network_facts(module: LanguageModule) -> dict[str, Any]:
     """Sizes and costs."""
-    groups = role_groups(module.network)
-    counts = {role.value: sum(p.numel() for p in group.values()) for role, group in groups.items()}
+    counts = parameter_counts(module.network)
     return {
         "parameters": sum(counts.values()),
         "parameters_by_role": counts,

@@ -161,6 +161,15 @@ class Text(TokenData):
         """The windows of `validation` or `test`."""
         return self._windows(split).spread(self.validation_windows if split == "validation" else None)
 
+    def epochs(self, steps: int) -> float:
+        """How often a run of so many steps goes through the training windows."""
+        return steps * self.global_batch / self._windows("train").count
+
+    def yardsticks(self) -> dict[str, float]:
+        """Bits per byte that gzip and xz need for the validation text."""
+        compression = self._opened.manifest["compression"]
+        return {name: compression[name] for name in ("gzip", "xz")}
+
     def decode(self, ids: list[int]) -> str:
         """Text of token ids."""
         return self._opened.tokenizer.decode(ids)

@@ -67,6 +67,14 @@ class TokenData(LightningDataModule):
     def held_out(self, split: str) -> tuple[Ids, Ids]:
         """(N, T) ids and targets of the fixed set `validation` or `test`."""
 
+    def epochs(self, steps: int) -> float | None:
+        """How often a run of so many steps goes through the training examples; None if they don't repeat."""
+        return None
+
+    def yardsticks(self) -> dict[str, float]:
+        """Compressor → bits per byte that it needs for the validation text."""
+        return {}
+
     def decode(self, ids: list[int]) -> str:
         """Text of token ids."""
         return " ".join(map(str, ids))
