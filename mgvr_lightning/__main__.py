@@ -10,6 +10,7 @@ def main() -> None:
     os.environ.setdefault("JSONARGPARSE_DEPRECATION_WARNINGS", "off")
     warnings.filterwarnings("ignore", message=".*LeafSpec.*", category=FutureWarning)
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+    warnings.filterwarnings("ignore", message=".*no logger configured.*")
 
     from mgvr_lightning.cli import CommandLine  # noqa: PLC0415  (the filters come first)
     from mgvr_lightning.errors import InputError  # noqa: PLC0415
