@@ -38,9 +38,9 @@ class Builtin(Corpus):
     """English prose from the documentation of Python and of the packages that this project depends on.
 
     One document per file: its docstrings and other documentation, without code, licences, repeated
-    paragraphs and near duplicates; about 14 MB in 4,400 documents. **The text depends on the versions of Python and of the packages** (and,
-    where wheels differ, on the platform): numbers measured on it can be compared between machines only if
-    the fingerprints agree. To compare across machines use ``Files``.
+    paragraphs and near duplicates; about 14 MB in 4,400 documents. **The text depends on the versions of
+    Python and of the packages** (and, where wheels differ, on the platform): numbers measured on it can be
+    compared between machines only if the fingerprints agree. To compare across machines use ``Files``.
 
     Args:
         packages: Distributions to read, with everything they require; None means this project's own.
