@@ -20,12 +20,13 @@ def preset(name: str) -> ValueSpec:
     parser = ArgumentParser(exit_on_error=False)
     parser.add_class_arguments(ValueSpec, "values")
     content = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text(encoding="utf-8"))
-    spec: ValueSpec = parser.instantiate(parser.parse_object({"values": content["model"]["values"]})).values
+    config = parser.parse_object({"values": content["model"]["values"]})
+    spec: ValueSpec = parser.instantiate_classes(config)["values"]
     return spec
 
 
 def tiny_config(**changes: Any) -> TransformerConfig:
-    """Six layers, so that `last_third` and `every_second` differ; two heads a side of a grouped query if asked."""
+    """Six layers, so that `last_third` and `every_second` differ."""
     return TransformerConfig(**{"width": 16, "layers": 6, "heads": 4, **changes})
 
 
@@ -40,13 +41,12 @@ def tiny(
 
 
 def perturbed(network: Transformer, scale: float = 0.3) -> Transformer:
-    """The network with every parameter moved, so that no gate or mix is at its start; keyed, so reproducible."""
+    """The network with every parameter moved, so that no gate or mix is at its start."""
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in network.parameters():
-            parameter += scale * torch.randn(parameter.shape, generator=generator, dtype=torch.float64).to(
-                parameter.dtype
-            )
+            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            parameter.add_(scale * noise.to(parameter.dtype))
     return network
 
 
