@@ -60,10 +60,11 @@ def build(
         InputError: If the corpus cannot be read or is empty, or a split would get no document.
     """
     with _threads():
-        if isinstance(vocabulary, int):
-            tokenizer = Tokenizer.train(_learning_texts(corpus, held_out), vocabulary, progress)
-        else:
-            tokenizer = vocabulary
+        tokenizer = (
+            Tokenizer.train(_learning_texts(corpus, held_out), vocabulary, progress)
+            if isinstance(vocabulary, int)
+            else vocabulary
+        )
         writers = {name: TokenWriter(folder, name, tokenizer.size) for name in SPLITS}
         sample = bytearray()
         lossless = True
@@ -80,14 +81,10 @@ def build(
     _check(splits, held_out)
     if not lossless:
         warnings.warn("the tokenizer does not give back the text it was given; it changes it.", stacklevel=3)
+    facts = {name: getattr(tokenizer, name) for name in ("hash", "size", "separator")}
     return {
         "held_out": held_out,
-        "tokenizer": {
-            "hash": tokenizer.hash,
-            "size": tokenizer.size,
-            "separator": tokenizer.separator,
-            "lossless": lossless,
-        },
+        "tokenizer": {**facts, "lossless": lossless},
         "splits": splits,
         "compression": _yardstick(bytes(sample)),
     }

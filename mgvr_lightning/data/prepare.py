@@ -73,14 +73,7 @@ def prepare(
         InputError: If an option is out of range, the corpus cannot be read or is empty, a split would get no
             document, or the cached files don't belong together.
     """
-    if (vocabulary is None) == (tokenizer is None):
-        raise InputError(
-            "give either `vocabulary` (train a BPE of that size) or `tokenizer` (a tokenizer.json)."
-        )
-    if not 0 < held_out < 0.5:
-        raise InputError(f"`held_out` is {held_out}; it is a share above 0 and below 0.5, such as 0.02.")
-    if vocabulary is not None and vocabulary < SMALLEST:
-        raise InputError(f"`vocabulary` is {vocabulary}; 256 bytes and the separator take {SMALLEST}.")
+    _check_options(vocabulary, tokenizer, held_out)
     given = Tokenizer.load(tokenizer) if tokenizer is not None else None
     corpus.progress = progress
     fingerprint = corpus.fingerprint()
@@ -96,18 +89,22 @@ def prepare(
     temporary = Path(tempfile.mkdtemp(prefix=".preparing-", dir=cache))
     try:
         built = build(corpus, temporary, given or vocabulary or SMALLEST, held_out, progress)
-        description = corpus.describe()
-        manifest = {
-            "format": FORMAT,
-            "corpus": {"kind": type(corpus).__name__, "fingerprint": fingerprint, **description},
-            "skipped_rows": description.get("skipped_rows", 0),
-            **built,
-        }
-        (temporary / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        _write_manifest(temporary, corpus, fingerprint, built)
         _move(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return load(folder)
+
+
+def _check_options(vocabulary: int | None, tokenizer: Path | None, held_out: float) -> None:
+    if (vocabulary is None) == (tokenizer is None):
+        raise InputError(
+            "give either `vocabulary` (train a BPE of that size) or `tokenizer` (a tokenizer.json)."
+        )
+    if not 0 < held_out < 0.5:
+        raise InputError(f"`held_out` is {held_out}; it is a share above 0 and below 0.5, such as 0.02.")
+    if vocabulary is not None and vocabulary < SMALLEST:
+        raise InputError(f"`vocabulary` is {vocabulary}; 256 bytes and the separator take {SMALLEST}.")
 
 
 def load(folder: Path) -> Prepared:
@@ -137,6 +134,17 @@ def load(folder: Path) -> Prepared:
         )
     splits = {name: Tokens(folder, manifest["splits"][name]) for name in SPLITS}
     return Prepared(folder, tokenizer, **splits, manifest=manifest)
+
+
+def _write_manifest(folder: Path, corpus: Corpus, fingerprint: str, built: dict[str, Any]) -> None:
+    description = corpus.describe()
+    manifest = {
+        "format": FORMAT,
+        "corpus": {"kind": type(corpus).__name__, "fingerprint": fingerprint, **description},
+        "skipped_rows": description.get("skipped_rows", 0),
+        **built,
+    }
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
 
 def _move(temporary: Path, folder: Path) -> None:
