@@ -45,10 +45,16 @@ def parquet_rows(path: Path, column: str) -> Iterator[Row]:
     Raises:
         InputError: If the file cannot be read.
     """
+    import datasets  # noqa: PLC0415  (a second, which only Parquet needs)
+
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # faults are told once, by `reading`
     number = 0
-    with reading(path), pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(_BATCH, columns=[column]):
-            for value in batch.column(0):
+    with reading(path):
+        rows = datasets.load_dataset(
+            "parquet", data_files=str(path), split="train", streaming=True, columns=[column]
+        )
+        for table in rows.with_format("arrow").iter(_BATCH):
+            for value in table.column(column):
                 number += 1
                 yield _row(number, value, column)
 

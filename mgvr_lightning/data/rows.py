@@ -33,8 +33,8 @@ class Row:
 
 def open_stream(path: Path) -> io.BufferedReader:
     """Open a plain, gzip or zstd file for reading bytes; use it within ``reading``."""
-    # Arrow's streams, not `datasets.load_dataset`: the latter reports faults without the file's name or its
-    # line, rewrites line ends and needs another package for zstd.
+    # Arrow's streams, where Parquet goes through `datasets`: its JSON and text readers report faults without
+    # the file's name or its line, rewrite line ends and need another package for zstd.
     compression = COMPRESSIONS.get(path.suffix)
     if compression and path.stat().st_size == 0:
         raise OSError("the compressed file is empty")
