@@ -2,7 +2,9 @@
 
 import json
 import math
+import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +53,14 @@ class RunLogger(TensorBoardLogger):
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
-        """Closes the events."""
+        """Closes the events; a run that was refused before it began leaves no folder."""
         self.experiment.flush()
         self.experiment.close()
+        folder = Path(self.log_dir)
+        if all(path.name.startswith("events.") for path in folder.iterdir()):
+            shutil.rmtree(folder)
+            with suppress(OSError):  # other versions stay
+                folder.parent.rmdir()
 
 
 def log(trainer: Trainer, metrics: Mapping[str, Any], step: int | None = None) -> None:

@@ -58,6 +58,12 @@ class LanguageModule(LightningModule):
     ) -> None:
         super().__init__()
         self.save_hyperparameters(logger=False)
+        for name in [name for name, value in self.hparams.items() if not is_plain(value)]:
+            del self.hparams[name]  # objects given from Python; from the command line everything is plain
+        with torch.device("meta"):
+            values.build(
+                network.shapes(vocabulary or 1)
+            )  # what can't be built is refused before data are read
         self.values, self.config = values, network
         self.optimizer_spec, self.schedule, self.sampling = optimizer, schedule, sampling
         self.compile_choice, self.seed, self.vocabulary = compile, seed, vocabulary
@@ -78,6 +84,11 @@ class LanguageModule(LightningModule):
         if self.vocabulary is None:
             self.vocabulary = -(-self.data.vocabulary // 64) * 64
             self.hparams["vocabulary"] = self.vocabulary
+        elif self._trainer is not None and self.vocabulary < self.data.vocabulary:
+            raise InputError(
+                f"model.vocabulary: {self.vocabulary} ids, but the data have {self.data.vocabulary}. "
+                "Leave it out to have it follow from the data."
+            )
         with torch.device("meta"):
             network = Transformer(self.config, self.values, self.vocabulary)
         self.network = network.to_empty(device="cpu")
@@ -114,7 +125,7 @@ class LanguageModule(LightningModule):
         """
         if self._trainer is None:
             return
-        theirs, ours = checkpoint["data_facts"].get("tokenizer"), self.data.facts.get("tokenizer")
+        theirs, ours = checkpoint.get("data_facts", {}).get("tokenizer"), self.data.facts.get("tokenizer")
         if theirs != ours:
             raise InputError(
                 f"the checkpoint was trained with tokenizer {theirs}, but the data were made with {ours}. "
@@ -193,3 +204,12 @@ class LanguageModule(LightningModule):
         self.log_dict(values, logger=not fitting)  # what isn't logged isn't in the table that validate prints
         if fitting:
             log(self.trainer, values)
+
+
+def is_plain(value: object) -> bool:
+    """Whether a value is made of plain types alone, as everything in a checkpoint must be."""
+    if isinstance(value, dict):
+        return all(is_plain(inner) for inner in value.values())
+    if isinstance(value, list | tuple):
+        return all(is_plain(inner) for inner in value)
+    return value is None or isinstance(value, bool | int | float | str)

@@ -27,14 +27,14 @@ class LossMatching(Callback):
     def __init__(self, reference: str | None = None) -> None:
         self.reference = None if reference is None else Run.find(reference)
 
-    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Checks that the two runs are comparable.
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Checks that the two runs are comparable, before anything is written.
 
         Raises:
             InputError: the reference saw other data.
         """
         assert isinstance(pl_module, LanguageModule)
-        if self.reference is None:
+        if self.reference is None or stage != "fit":
             return
         theirs, ours = self.reference.provenance["data"], pl_module.data.facts
         for key in [*theirs, *(key for key in ours if key not in theirs)]:

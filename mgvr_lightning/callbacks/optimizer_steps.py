@@ -30,11 +30,11 @@ class OptimizerSteps(Callback):
             )
         if self.interval is None:
             interval = trainer.val_check_interval
-            if not isinstance(interval, int):
+            if not isinstance(interval, int) and not trainer.fast_dev_run:  # type: ignore[attr-defined]
                 raise InputError(
                     f"trainer.val_check_interval: {interval}. Expected a number of optimizer steps."
                 )
-            self.interval = interval
+            self.interval = int(interval)
         trainer.accumulate_grad_batches = data.layout.accumulation
         trainer.val_check_interval = self.interval * data.layout.accumulation
 

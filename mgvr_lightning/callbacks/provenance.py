@@ -37,7 +37,7 @@ class Provenance(Callback):
         """Writes the file, on rank 0 and not again when a run is resumed."""
         assert isinstance(pl_module, LanguageModule)
         folder = trainer.log_dir
-        if folder is None or not trainer.is_global_zero or trainer.global_step > 0:
+        if folder is None or not trainer.is_global_zero or (Path(folder) / PROVENANCE).exists():
             return
         content = {
             "started": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -46,6 +46,7 @@ class TrainingLog(Callback):
         if trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
             self._log(trainer, pl_module)
             self._restart()
+            self.since = time.perf_counter()
 
     def _log(self, trainer: Trainer, module: LanguageModule) -> None:
         nll, correct, targets = (
