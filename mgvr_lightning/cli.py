@@ -115,7 +115,7 @@ def callbacks(trainer: Namespace, training: bool) -> list[Callback]:
     ]
     if trainer.enable_progress_bar is not False:
         always.append(Progress())
-    if training and trainer.enable_checkpointing is not False:
+    if training and trainer.enable_checkpointing is not False and not trainer.fast_dev_run:
         always.append(
             ModelCheckpoint(
                 filename="best",

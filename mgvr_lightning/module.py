@@ -95,7 +95,7 @@ class LanguageModule(LightningModule):
         initialise(self.network, self.seed)
 
     def setup(self, stage: str) -> None:
-        """Prepares metrics and, for training, compilation."""
+        """Prepares the metrics."""
         token_bytes = self.data.token_bytes
         table = None if token_bytes is None else torch.from_numpy(token_bytes)
         self.register_buffer("token_bytes", table, persistent=False)
@@ -103,10 +103,11 @@ class LanguageModule(LightningModule):
             name: language_metrics(f"{prefix}/", text=table is not None)
             for name, prefix in (("validation", "val"), ("test", "test"))
         }
-        if stage == "fit" and self.compile_choice is not False:
-            self._compile()
 
-    def _compile(self) -> None:
+    def on_fit_start(self) -> None:
+        """Compiles the network in place: names of parameters and of checkpoints stay as they are."""
+        if self.compile_choice is False:
+            return
         obstacle = compile_obstacle(self.trainer.strategy.root_device)
         if obstacle is None or self.compile_choice is True:
             self.network.compile(dynamic=False)
