@@ -21,7 +21,7 @@ def preset(name: str) -> ValueSpec:
     parser.add_class_arguments(ValueSpec, "values")
     content = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text(encoding="utf-8"))
     config = parser.parse_object({"values": content["model"]["values"]})
-    spec: ValueSpec = parser.instantiate_classes(config)["values"]
+    spec: ValueSpec = parser.instantiate(config)["values"]
     return spec
 
 

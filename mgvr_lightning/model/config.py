@@ -1,10 +1,14 @@
 """The shape of the Transformer around the value paths."""
 
+import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from mgvr_lightning.errors import InputError
 from mgvr_lightning.values import Shape
+
+MLPName = Literal["squared_relu", "swiglu"]
+MLPS: tuple[str, ...] = get_args(MLPName)
 
 
 @dataclass
@@ -29,7 +33,7 @@ class TransformerConfig:
     layers: int = 6
     heads: int = 4
     kv_heads: int | None = None
-    mlp: Literal["squared_relu", "swiglu"] = "squared_relu"
+    mlp: MLPName = "squared_relu"
     mlp_width: int | None = None
     qk_norm: bool = True
     rotary_base: float = 10_000.0
@@ -37,29 +41,25 @@ class TransformerConfig:
     softcap: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("width", "layers", "heads", "rotary_base"):
-            if getattr(self, name) <= 0:
-                raise InputError(f"network.{name}: {getattr(self, name)} is not a positive number.")
-        if self.width % self.heads:
-            fits = [heads for heads in range(1, self.width + 1) if self.width % heads == 0]
+        for name in ("width", "layers", "heads", "kv_heads", "mlp_width", "rotary_base", "softcap"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise InputError(f"network.{name}: {value} is not a positive, finite number.")
+        if self.mlp not in MLPS:
+            raise InputError(f"network.mlp: no MLP named {self.mlp!r}. Expected one of {', '.join(MLPS)}.")
+        if self.width % self.heads or self.head_width % 2:
+            fits = [heads for heads in range(1, self.width // 2 + 1) if self.width % (2 * heads) == 0]
             near = sorted(sorted(fits, key=lambda heads: abs(heads - self.heads))[:3])
+            hint = f"Nearest that do: {near}." if near else "Choose an even width."
             raise InputError(
-                f"network.heads: {self.heads} heads don't divide width {self.width}. Nearest that do: {near}."
+                f"network.heads: {self.heads} heads don't divide width {self.width} into an even number of "
+                f"channels each, which rotary embeddings need. {hint}"
             )
-        if self.head_width % 2:
-            raise InputError(
-                f"network.heads: {self.width} channels in {self.heads} heads are {self.head_width} a head; "
-                "rotary embeddings need an even number."
-            )
-        if self.kv_heads is not None and (self.kv_heads <= 0 or self.heads % self.kv_heads):
+        if self.heads % self.key_value_heads:
             fits = [heads for heads in range(1, self.heads + 1) if self.heads % heads == 0]
             raise InputError(
                 f"network.kv_heads: {self.kv_heads} doesn't divide heads ({self.heads}). These do: {fits}."
             )
-        if self.mlp_width is not None and self.mlp_width <= 0:
-            raise InputError(f"network.mlp_width: {self.mlp_width} is not a positive number.")
-        if self.softcap is not None and self.softcap <= 0:
-            raise InputError(f"network.softcap: {self.softcap} is not a positive number.")
 
     @property
     def head_width(self) -> int:

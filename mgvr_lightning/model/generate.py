@@ -1,5 +1,6 @@
 """Text generation with the key-value cache."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -27,10 +28,8 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.temperature < 0:
-            raise InputError(
-                f"temperature: {self.temperature} is negative. Expected 0 (most likely token) or more."
-            )
+        if not 0 <= self.temperature < math.inf:
+            raise InputError(f"temperature: {self.temperature}. Expected 0 (most likely token) or more.")
         if self.top_k is not None and self.top_k < 1:
             raise InputError(f"top_k: {self.top_k} keeps no token. Expected 1 or more, or null for all.")
         if not 0 < self.top_p <= 1:
@@ -50,12 +49,14 @@ def next_token(logits: Tensor, sampling: Sampling, generator: torch.Generator) -
     """
     if sampling.temperature == 0:
         return logits.argmax(-1)
-    logits, order = torch.sort(logits / sampling.temperature, stable=True, dim=-1, descending=True)
+    logits, order = torch.sort(logits.double(), stable=True, dim=-1, descending=True)
+    logits = (logits - logits[:, :1]) / sampling.temperature
     if sampling.top_k is not None:
         logits[:, sampling.top_k :] = -torch.inf
     probability = logits.softmax(-1)
-    before = probability.cumsum(-1) - probability  # mass of the likelier tokens
-    probability = probability.masked_fill(before >= sampling.top_p, 0.0)
+    if sampling.top_p < 1:
+        before = probability.cumsum(-1) - probability  # mass of the likelier tokens
+        probability = probability.masked_fill(before >= sampling.top_p, 0.0)
     drawn = torch.multinomial(probability.cpu(), 1, generator=generator).to(order.device)
     chosen: Tensor = order.gather(-1, drawn)[:, 0]
     return chosen

@@ -96,7 +96,7 @@ class ValueSpec:
         """Builds the value path of every layer of a network.
 
         Raises:
-            InputError: the layers don't exist, or a source has nothing to replace in layer 0.
+            InputError: the layers don't exist, or nothing replaces the values that a gate drops.
         """
         chosen = selected(self.layers, len(shapes))
         return [self._path(shape) if shape.layer in chosen else OwnValues() for shape in shapes]
