@@ -46,7 +46,8 @@ def test_loader_workers_change_nothing(tmp_path: Path) -> None:
 
 def test_two_ranks_train_as_one_process(tmp_path: Path) -> None:
     configs = ["--config", str(CONFIGS / f"{PRESET}.yaml"), "--config", str(home() / "small.yaml")]
-    command = [sys.executable, "-m", "mgvr_lightning", "fit", *configs, "--run", "run", *TWO_RANKS.split()]
+    options = [*configs, "--run", "run", *TWO_RANKS.split(), "--matching.reference", str(_whole().folder)]
+    command = [sys.executable, "-m", "mgvr_lightning", "fit", *options]
     environment = {**os.environ, "PYTHONPATH": str(CONFIGS.parent), "OMP_NUM_THREADS": "1"}
     pipe = subprocess.PIPE
     ranks = subprocess.Popen(
@@ -63,7 +64,9 @@ def test_two_ranks_train_as_one_process(tmp_path: Path) -> None:
     _check_same(run)
     assert run.provenance["machine"]["processes"] == 2
     assert run.provenance["initial_tensors"] == _whole().provenance["initial_tensors"]
-    assert len(run.records) == len(_whole().records)
+    points = [(record["step"], key) for record in run.records for key in record if key != "step"]
+    assert len(points) == len(set(points))
+    assert run.series("matching/speedup")[6] == pytest.approx(1, abs=1e-4)
 
 
 def test_the_last_step_is_validated_whatever_the_interval(tmp_path: Path) -> None:
