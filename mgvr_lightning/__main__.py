@@ -1,23 +1,37 @@
 """`python -m mgvr_lightning …`."""
 
+import logging
 import os
 import sys
 import warnings
+
+NOISE = (
+    "`isinstance\\(treespec, LeafSpec\\)`",
+    "does not have many workers",  # tokens are read from memory maps
+    "no logger configured",  # validate prints a table
+    "is not resumable",  # batches are a function of the step
+    "Checkpoint directory .* exists and is not empty",  # a resumed run goes on in its folder
+    "Be aware that when using `ckpt_path`, callbacks used to create the checkpoint",  # fit has more of them
+)
+"""Warnings of libraries that don't apply here."""
 
 
 def main() -> None:
     """Runs the command line; what the user can set right is told in a few lines, without a traceback."""
     os.environ.setdefault("JSONARGPARSE_DEPRECATION_WARNINGS", "off")
-    warnings.filterwarnings("ignore", message=".*LeafSpec.*", category=FutureWarning)
-    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
-    warnings.filterwarnings("ignore", message=".*no logger configured.*")
+    for message in NOISE:
+        warnings.filterwarnings("ignore", message=f".*{message}")
+    for name in ("lightning.pytorch.utilities.rank_zero", "lightning.fabric.utilities.rank_zero"):
+        logging.getLogger(name).addFilter(lambda record: "Tip: " not in record.getMessage())
+
+    from lightning.fabric.utilities.exceptions import MisconfigurationException  # noqa: PLC0415
 
     from mgvr_lightning.cli import CommandLine  # noqa: PLC0415  (the filters come first)
     from mgvr_lightning.errors import InputError  # noqa: PLC0415
 
     try:
         CommandLine()
-    except InputError as error:
+    except (InputError, MisconfigurationException) as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(2)
 

@@ -1,8 +1,10 @@
 """The command line: one front door for training and evaluation."""
 
+import os
 from pathlib import Path
 from typing import Any
 
+import torch
 from jsonargparse import Namespace
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
@@ -32,8 +34,8 @@ from mgvr_lightning.schedule import WarmupStableDecay
 RUNS = "checkpoints"
 
 TRAINER_DEFAULTS: dict[str, Any] = {
-    "max_steps": 400,
-    "val_check_interval": 40,
+    "max_steps": 260,
+    "val_check_interval": 20,
     "check_val_every_n_epoch": None,
     "log_every_n_steps": 10,
     "num_sanity_val_steps": 0,
@@ -97,10 +99,8 @@ class CommandLine(LightningCLI):
     def _parse_ckpt_path(self) -> None:
         """Lets the command line win: LightningCLI would put the checkpoint's hyper-parameters over it."""
         path = self.config[self.config.subcommand].get("ckpt_path")
-        if path and path not in ("best", "last") and not Path(path).is_file():
-            raise InputError(
-                f"{path}: no checkpoint here. Runs keep theirs in {RUNS}/NAME/version_K/checkpoints/."
-            )
+        if path and path not in ("best", "last"):
+            check_checkpoint(Path(path))
 
 
 def callbacks(trainer: Namespace, training: bool) -> list[Callback]:
@@ -131,8 +131,27 @@ def callbacks(trainer: Namespace, training: bool) -> list[Callback]:
 def run_logger(config: Namespace) -> RunLogger:
     """The logger of a new run, or of the run that a checkpoint belongs to."""
     if config.ckpt_path:
-        folder = Path(config.ckpt_path).resolve().parent.parent
+        folder = Path(os.path.relpath(config.ckpt_path)).parent.parent
         if (folder / METRICS).is_file():
             return RunLogger(str(folder.parent.parent), folder.parent.name, folder.name)
     stems = [Path(str(path)).stem for path in config.config or []]
     return RunLogger(config.trainer.default_root_dir or RUNS, config.run or "-".join(stems) or "run")
+
+
+def check_checkpoint(path: Path) -> None:
+    """Refuses what isn't a checkpoint before anything else is done.
+
+    Raises:
+        InputError: the file is missing, or isn't a checkpoint of plain tensors and plain types.
+    """
+    if not path.is_file():
+        raise InputError(
+            f"{path}: no checkpoint here. Runs keep theirs in {RUNS}/NAME/version_K/checkpoints/."
+        )
+    try:
+        torch.load(path, map_location="meta", weights_only=True, mmap=True)
+    except Exception as error:  # torch.load raises what its parsers do
+        raise InputError(
+            f"{path}: not a checkpoint, or one that holds more than tensors and plain types. "
+            f"Runs keep theirs in {RUNS}/NAME/version_K/checkpoints/."
+        ) from error

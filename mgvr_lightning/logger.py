@@ -63,6 +63,11 @@ class RunLogger(TensorBoardLogger):
                 folder.parent.rmdir()
 
 
+def run_folder(trainer: Trainer) -> Path | None:
+    """The run's folder, as rank 0 knows it; unlike `trainer.log_dir` it takes no agreement between ranks."""
+    return next((Path(logger.log_dir) for logger in trainer.loggers if isinstance(logger, RunLogger)), None)
+
+
 def log(trainer: Trainer, metrics: Mapping[str, Any], step: int | None = None) -> None:
     """Logs to every logger of a trainer.
 

@@ -132,6 +132,24 @@ class LanguageModule(LightningModule):
                 f"the checkpoint was trained with tokenizer {theirs}, but the data were made with {ours}. "
                 "Give the data options that it was trained with."
             )
+        self._keep_options(checkpoint)
+
+    def _keep_options(self, checkpoint: dict[str, Any]) -> None:
+        """Lets this run's optimizer options win over those that the checkpoint's optimizer was saved with."""
+        if self.trainer.state.fn != "fit" or not checkpoint.get("optimizer_states"):
+            return
+        wanted = {
+            group["role"]: group
+            for group in self.optimizer_spec.build(role_groups(self.network)).param_groups
+        }
+        factor = self.schedule.factor(
+            min(checkpoint["global_step"] + 1, self.trainer.max_steps), self.trainer.max_steps
+        )
+        groups = checkpoint["optimizer_states"][0]["param_groups"]
+        for group in groups:
+            options = {name: value for name, value in wanted[group["role"]].items() if name != "params"}
+            group.update(options, initial_lr=options["lr"], lr=options["lr"] * factor)
+        checkpoint["lr_schedulers"][0]["base_lrs"] = [group["initial_lr"] for group in groups]
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """The loss of a micro-batch as its share of the step's mean over all targets.

@@ -3,13 +3,13 @@
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn, get_args, get_origin
 
+import yaml
 from lightning.pytorch.cli import LightningArgumentParser
 
 UNKNOWN_OPTION = re.compile(r"(?:does not accept option '|unrecognized arguments: -*)([\w.]+)")
@@ -17,7 +17,7 @@ UNKNOWN_ARGUMENT = re.compile(r"Option '([\w.]+)' is not accepted")
 UNKNOWN_CLASS = re.compile(
     r"(?:Expected a dot import path string|Expected a path but|Import error:?)\s*:?\s*'?([\w.]+)"
 )
-CLASS_PATH = re.compile(r"class_path[=\s]*'?([\w.]+)")
+CLASS_PATH = re.compile(r"class_path[=:\s]*'?([\w.]+)")
 KEY = re.compile(r'Parser key "([\w.]+)"')
 
 
@@ -33,20 +33,20 @@ class Parser(LightningArgumentParser):
 
 def explain(message: str, parser: LightningArgumentParser) -> str:
     """Condenses a message of jsonargparse and adds where the fault is and what was probably meant."""
+    if fault := unreadable_configuration():
+        return fault
     if found := UNKNOWN_OPTION.search(message):
-        name = found[1]
-        return f"no option named {name}{located(name)}.{nearest(name, option_names(parser))}"
+        name, known = found[1], option_names(parser)
+        return f"no option named {name}{located(wrong_part(name, known))}.{nearest(name, known)}"
     key = KEY.search(message)
     where = f"{key[1]}: " if key else ""
     if found := UNKNOWN_ARGUMENT.search(message):
-        name, paths = found[1], CLASS_PATH.findall(message)
-        owner = paths[0].rsplit(".", 1)[-1] if paths else "the class"
-        return f"{where}{owner} has no option {name}{located(name)}.{nearest(name, arguments(paths))}"
+        name = found[1]
+        owner = (CLASS_PATH.findall(message) or [class_above(name)])[0].rsplit(".", 1)[-1]
+        return f"{where}{owner} has no option {name}{located(name)}.{nearest(name, arguments(parser, owner))}"
     if key and (found := UNKNOWN_CLASS.search(message)):
         name = found[1]
         return f"{where}no class named {name}{located(name)}.{nearest(name, class_names(parser, key[1]))}"
-    if "Unexpected config" in message:
-        return f"a configuration file is empty or isn't a mapping of options{located('')}."
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     return "\n".join(lines[:3])
 
@@ -60,64 +60,115 @@ def nearest(name: str, names: Iterable[str]) -> str:
     return f" There are: {', '.join(known)}." if 0 < len(known) <= 12 else " See --help."
 
 
-def located(name: str) -> str:
-    """Says which of the given configuration files, and which line, holds the last part of a name."""
-    last = name.rsplit(".", 1)[-1]
-    arguments = sys.argv[1:]
-    files = [b for a, b in pairwise(arguments) if a in ("-c", "--config")]
-    files += [a.split("=", 1)[1] for a in arguments if a.startswith("--config=")]
-    for file in reversed(files):
-        path = Path(file)
-        if not path.is_file():
-            continue
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-        if not last and not lines:
-            return f" ({file})"
+def wrong_part(name: str, known: list[str]) -> str:
+    """The first part of a dotted name that begins no known name."""
+    parts = name.split(".")
+    for count in range(1, len(parts) + 1):
+        prefix = ".".join(parts[:count])
+        if not any(option == prefix or option.startswith(prefix + ".") for option in known):
+            return parts[count - 1]
+    return parts[-1]
+
+
+def configurations() -> list[Path]:
+    """The configuration files on the command line, the last one first."""
+    given = sys.argv[1:]
+    files = [file for option, file in pairwise(given) if option in ("-c", "--config")]
+    files += [option.split("=", 1)[1] for option in given if option.startswith("--config=")]
+    return [Path(file) for file in reversed(files) if Path(file).is_file()]
+
+
+def unreadable_configuration() -> str | None:
+    """What is wrong with a configuration file as a whole."""
+    for path in configurations():
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except yaml.MarkedYAMLError as error:
+            line = "" if error.problem_mark is None else f", line {error.problem_mark.line + 1}"
+            return f"{path}{line}: not YAML: {error.problem}."
+        except (UnicodeDecodeError, yaml.YAMLError) as error:
+            return f"{path}: not YAML: {error}."
+        if not isinstance(content, dict):
+            kind = "empty" if content is None else f"a {type(content).__name__}"
+            return f"{path}: the file is {kind}. Expected options and their values, as in configs/mgvr.yaml."
+    return None
+
+
+def lines_with(name: str) -> Iterator[tuple[Path, int, list[str]]]:
+    """The places of a word in the configuration files: file, line from 1, and all lines of the file."""
+    for path in configurations():
+        lines = path.read_text(encoding="utf-8").splitlines()
         for number, line in enumerate(lines, 1):
-            if last and re.search(rf"\b{re.escape(last)}\b", line):
-                return f" ({file}, line {number})"
+            if re.search(rf"\b{re.escape(name)}\b", line):
+                yield path, number, lines
+
+
+def located(name: str) -> str:
+    """Says which configuration file, and which line, holds a word."""
+    for path, number, _ in lines_with(name.rsplit(".", 1)[-1]):
+        return f" ({path}, line {number})"
     return ""
+
+
+def class_above(name: str) -> str:
+    """The class whose options a configuration file names a word among."""
+    for _, number, lines in lines_with(name):
+        for line in reversed(lines[:number]):
+            if found := CLASS_PATH.search(line):
+                return found[1]
+    return "the class"
 
 
 def option_names(parser: LightningArgumentParser) -> list[str]:
     """All dotted option names of a parser."""
-    return [action.dest for action in parser._actions if action.dest not in ("help", "config")]
+    return [action.dest for action in actions(parser) if action.dest not in ("help", "config")]
 
 
-def arguments(paths: list[str]) -> list[str]:
-    """The constructor arguments of the first importable class."""
-    for path in paths:
-        module, _, name = path.rpartition(".")
-        if module:
-            names = list(inspect.signature(getattr(import_module(module), name)).parameters)
-            return [argument for argument in names if argument not in ("self", "shape")]
+def actions(parser: LightningArgumentParser) -> Iterator[Any]:
+    """All options of a parser and of its subcommands."""
+    for action in parser._actions:
+        yield action
+        if isinstance(action.choices, dict):
+            for command in action.choices.values():
+                yield from actions(command)
+
+
+def arguments(parser: LightningArgumentParser, name: str) -> list[str]:
+    """The constructor's arguments of a class that some option accepts."""
+    for action in actions(parser):
+        for cls in accepted_classes(action):
+            if cls.__name__ == name:
+                names = list(inspect.signature(cls).parameters)
+                return [argument for argument in names if argument != "shape"]
     return []
 
 
 def class_names(parser: LightningArgumentParser, key: str) -> list[str]:
     """Names of the classes that an option accepts."""
-    for action in parser._actions:
-        if action.dest == key:
-            return [
-                cls.__name__
-                for base in accepted_types(getattr(action, "_typehint", None))
-                for cls in concrete(base)
-            ]
-    return []
+    return [
+        cls.__name__ for action in actions(parser) if action.dest == key for cls in accepted_classes(action)
+    ]
 
 
-def accepted_types(hint: Any) -> list[type]:
+def accepted_classes(action: Any) -> list[type]:
+    """The concrete classes that an option accepts."""
+    return [cls for base in hinted_types(getattr(action, "_typehint", None)) for cls in concrete(base)]
+
+
+def hinted_types(hint: Any) -> list[type]:
     """The classes inside a type hint; of a callable, those that it returns."""
     if isinstance(hint, type):
         return [hint]
     inner = get_args(hint)
     if get_origin(hint) is Callable:
         inner = inner[-1:]
-    return [cls for part in inner for cls in accepted_types(part) if cls is not type(None)]
+    return [cls for part in inner for cls in hinted_types(part) if cls is not type(None)]
 
 
 def concrete(cls: type) -> list[type]:
     """A class and its subclasses, without abstract ones."""
+    if cls in (int, float, str, bool, object, type):
+        return []
     children: list[type] = cls.__subclasses__()
     below = [leaf for child in children for leaf in concrete(child)]
     return below if inspect.isabstract(cls) else [cls, *below]

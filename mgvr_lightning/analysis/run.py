@@ -85,6 +85,7 @@ def newest_version(folder: Path) -> Path:
     if (folder / METRICS).is_file():
         return folder
     versions = [path.parent for path in folder.glob(f"version_*/{METRICS}")]
+    versions = [path for path in versions if path.name.removeprefix("version_").isdigit()]
     if not versions:
         near = sorted(str(path.parent) for path in folder.parent.glob(f"*/version_*/{METRICS}"))
         hint = (

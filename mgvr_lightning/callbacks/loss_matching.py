@@ -6,7 +6,7 @@ from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from mgvr_lightning.analysis.curve import matches
 from mgvr_lightning.analysis.run import Run
 from mgvr_lightning.errors import InputError
-from mgvr_lightning.logger import log
+from mgvr_lightning.logger import log, run_folder
 from mgvr_lightning.module import LanguageModule
 
 
@@ -51,10 +51,11 @@ class LossMatching(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Says how many initial tensors the two runs share."""
-        if self.reference is None or trainer.log_dir is None or not trainer.is_global_zero:
+        folder = run_folder(trainer)
+        if self.reference is None or folder is None or not trainer.is_global_zero:
             return
         theirs = self.reference.provenance["initial_tensors"]
-        ours = Run(trainer.log_dir).provenance["initial_tensors"]
+        ours = Run(folder).provenance["initial_tensors"]
         common = [name for name in theirs if name in ours]
         equal = sum(theirs[name] == ours[name] for name in common)
         message = (
@@ -65,9 +66,10 @@ class LossMatching(Callback):
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Logs what the present loss settles."""
         fitting = trainer.state.fn == "fit" and not trainer.sanity_checking
-        if self.reference is None or trainer.log_dir is None or not fitting or not trainer.is_global_zero:
+        folder = run_folder(trainer)
+        if self.reference is None or folder is None or not fitting or not trainer.is_global_zero:
             return
-        run = Run(trainer.log_dir)
+        run = Run(folder)
         self._check_hash(run, trainer.global_step)
         ours, theirs = run.curve(), self.reference.curve()
         ratio = time_ratio(run, self.reference)

@@ -21,6 +21,8 @@ class OptimizerSteps(Callback):
         """Translates steps into micro-batches."""
         if stage != "fit":
             return
+        if trainer.max_steps < 1:
+            raise InputError(f"trainer.max_steps: {trainer.max_steps}. Expected 1 or more optimizer steps.")
         data = trainer.datamodule  # type: ignore[attr-defined]
         assert isinstance(data, TokenData)
         if trainer.accumulate_grad_batches != 1 and self.interval is None:
@@ -37,6 +39,14 @@ class OptimizerSteps(Callback):
             self.interval = int(interval)
         trainer.accumulate_grad_batches = data.layout.accumulation
         trainer.val_check_interval = self.interval * data.layout.accumulation
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Counts micro-batches in this run's layout; a checkpoint has them in its own."""
+        done = trainer.global_step * trainer.accumulate_grad_batches
+        progress = trainer.fit_loop.epoch_loop.batch_progress
+        for counts in (progress.total, progress.current):
+            for name in ("ready", "started", "processed", "completed"):
+                setattr(counts, name, done)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int

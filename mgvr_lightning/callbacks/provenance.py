@@ -15,6 +15,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from mgvr_lightning import __version__
 from mgvr_lightning.analysis.run import PROVENANCE
+from mgvr_lightning.logger import run_folder
 from mgvr_lightning.module import LanguageModule
 from mgvr_lightning.optim import parameter_counts
 
@@ -36,8 +37,8 @@ class Provenance(Callback):
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Writes the file, on rank 0 and not again when a run is resumed."""
         assert isinstance(pl_module, LanguageModule)
-        folder = trainer.log_dir
-        if folder is None or not trainer.is_global_zero or (Path(folder) / PROVENANCE).exists():
+        folder = run_folder(trainer)
+        if folder is None or not trainer.is_global_zero or (folder / PROVENANCE).exists():
             return
         content = {
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -51,8 +52,8 @@ class Provenance(Callback):
             },
             "command": sys.argv[1:],
         }
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        path = Path(folder) / PROVENANCE
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / PROVENANCE
         path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

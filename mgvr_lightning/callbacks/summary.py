@@ -1,10 +1,10 @@
 """What a run is, said at its start and at its end."""
 
 import sys
-from pathlib import Path
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from mgvr_lightning.logger import run_folder
 from mgvr_lightning.module import LanguageModule
 from mgvr_lightning.optim import parameter_counts
 
@@ -25,9 +25,8 @@ class Summary(Callback):
         share = "" if epochs is None else f", {epochs:.2f} epochs"
         say(f"{sum(counts.values()):,} parameters: {roles}")
         say(f"{steps:,} steps of {tokens:,} tokens: {steps * tokens:,} tokens{share}")
-        if trainer.log_dir is not None:
-            runs = Path(trainer.log_dir).parents[1]
-            say(f"Writing to {trainer.log_dir}. Watch with: tensorboard --logdir {runs}")
+        if (folder := run_folder(trainer)) is not None:
+            say(f"Writing to {folder}. Watch with: tensorboard --logdir {folder.parents[1]}")
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Says what came out."""

@@ -94,10 +94,17 @@ class TokenData(LightningDataModule):
         """What is left of the run after the trainer's present step."""
         assert self.trainer is not None
         layout, steps = self.layout, self.trainer.max_steps
-        if steps < 1:
-            raise InputError(f"trainer.max_steps: {steps}. Expected a number of optimizer steps, at least 1.")
+        assert steps >= 1, "an endless run has no length"
         sampler = Remaining(self.trainer.global_step * layout.accumulation, steps * layout.accumulation)
-        return self._loader(TrainBatches(self.examples(), layout), sampler)
+        # forkserver: forking a process that runs tokenizer or torch threads can dead-lock
+        return DataLoader(
+            TrainBatches(self.examples(), layout),
+            batch_size=None,
+            sampler=sampler,
+            num_workers=self.workers,
+            multiprocessing_context="forkserver" if self.workers else None,
+            pin_memory=self._on_cuda,
+        )
 
     def val_dataloader(self) -> DataLoader[Batch]:
         """The fixed validation set."""
@@ -114,17 +121,8 @@ class TokenData(LightningDataModule):
     def _held_out_loader(self, split: str) -> DataLoader[Batch]:
         layout = self.layout
         batches = FixedBatches(*self.held_out(split), layout.micro_batch, layout.ranks, layout.rank)
-        return self._loader(batches, None)
+        return DataLoader(batches, batch_size=None, pin_memory=self._on_cuda)
 
-    def _loader(self, dataset: FixedBatches | TrainBatches, sampler: Remaining | None) -> DataLoader[Batch]:
-        # forkserver: forking a process that runs tokenizer or torch threads can dead-lock
-        context = "forkserver" if self.workers else None
-        pin = self.trainer is not None and self.trainer.strategy.root_device.type == "cuda"
-        return DataLoader(
-            dataset,
-            batch_size=None,
-            sampler=sampler,
-            num_workers=self.workers,
-            multiprocessing_context=context,
-            pin_memory=pin,
-        )
+    @property
+    def _on_cuda(self) -> bool:
+        return self.trainer is not None and self.trainer.strategy.root_device.type == "cuda"
