@@ -43,7 +43,10 @@ def explain(message: str, parser: LightningArgumentParser) -> str:
     if found := UNKNOWN_ARGUMENT.search(message):
         name = found[1]
         owner = (CLASS_PATH.findall(message) or [class_above(name)])[0].rsplit(".", 1)[-1]
-        return f"{where}{owner} has no option {name}{located(name)}.{nearest(name, arguments(parser, owner))}"
+        known = arguments(parser, owner) or option_names(
+            parser
+        )  # the latter where the class has its own parser
+        return f"{where}{owner} has no option {name}{located(name)}.{nearest(name, known)}"
     if key and (found := UNKNOWN_CLASS.search(message)):
         name = found[1]
         return f"{where}no class named {name}{located(name)}.{nearest(name, class_names(parser, key[1]))}"
