@@ -43,9 +43,7 @@ def explain(message: str, parser: LightningArgumentParser) -> str:
     if found := UNKNOWN_ARGUMENT.search(message):
         name = found[1]
         owner = (CLASS_PATH.findall(message) or [class_above(name)])[0].rsplit(".", 1)[-1]
-        known = arguments(parser, owner) or option_names(
-            parser
-        )  # the latter where the class has its own parser
+        known = arguments(parser, owner) or option_names(parser)  # some classes have a parser of their own
         return f"{where}{owner} has no option {name}{located(name)}.{nearest(name, known)}"
     if key and (found := UNKNOWN_CLASS.search(message)):
         name = found[1]
