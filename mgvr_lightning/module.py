@@ -61,9 +61,7 @@ class LanguageModule(LightningModule):
         for name in [name for name, value in self.hparams.items() if not is_plain(value)]:
             del self.hparams[name]  # objects given from Python; from the command line everything is plain
         with torch.device("meta"):
-            values.build(
-                network.shapes(vocabulary or 1)
-            )  # what can't be built is refused before data are read
+            values.build(network.shapes(vocabulary or 1))  # refuses what can't be built before data are read
         self.values, self.config = values, network
         self.optimizer_spec, self.schedule, self.sampling = optimizer, schedule, sampling
         self.compile_choice, self.seed, self.vocabulary = compile, seed, vocabulary
@@ -95,7 +93,15 @@ class LanguageModule(LightningModule):
         initialise(self.network, self.seed)
 
     def setup(self, stage: str) -> None:
-        """Prepares the metrics."""
+        """Prepares the metrics.
+
+        Raises:
+            InputError: the precision needs a loss scaler, which clipping here doesn't undo.
+        """
+        if stage == "fit" and str(self.trainer.precision).startswith("16"):
+            raise InputError(
+                f"trainer.precision: {self.trainer.precision} isn't supported. Use bf16-mixed or 32-true."
+            )
         token_bytes = self.data.token_bytes
         table = None if token_bytes is None else torch.from_numpy(token_bytes)
         self.register_buffer("token_bytes", table, persistent=False)
@@ -173,7 +179,7 @@ class LanguageModule(LightningModule):
         self._held_out_step("test", batch)
 
     def predict_step(self, batch: list[int], batch_idx: int) -> str:
-        """Continues a prompt by as many tokens as fit into the context, at most 128."""
+        """Continues a prompt, after a ▸, by as many tokens as fit into the context, at most 128."""
         prompt = torch.tensor([batch], device=self.device)
         count = max(1, min(128, self.data.context - len(batch)))
         ids = generate(self.network, prompt, count, self.sampling, self.data.vocabulary)

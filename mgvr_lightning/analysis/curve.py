@@ -21,19 +21,21 @@ class Curve:
     def steps_to(self, level: float) -> float | None:
         """The first step at which the loss is at most `level`.
 
-        Interpolates linearly between neighbouring points. Where the first point is already that low, the
-        answer is its step: nothing earlier was measured. NaN losses reach nothing.
+        Interpolates linearly between neighbouring points; a NaN reaches nothing and isn't interpolated over.
 
         Returns:
-            The step, or None if the level isn't reached.
+            The step, or None if the level isn't reached, or was passed before the first point: when, nobody
+            measured.
         """
         reached = np.flatnonzero(self.losses <= level)
         if not len(reached):
             return None
         i = int(reached[0])
-        if i == 0 or not np.isfinite(self.losses[i - 1]):
-            return float(self.steps[i])
+        if i == 0:
+            return float(self.steps[0]) if self.losses[0] == level else None
         above, below = self.losses[i - 1], self.losses[i]
+        if not np.isfinite(above):
+            return float(self.steps[i])
         share = (above - level) / (above - below)
         return float(self.steps[i - 1] + share * (self.steps[i] - self.steps[i - 1]))
 

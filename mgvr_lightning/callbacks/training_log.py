@@ -15,10 +15,11 @@ class TrainingLog(Callback):
     """Logs every `trainer.log_every_n_steps` optimizer steps.
 
     The loss is that of the step itself: the mean over all of its targets, whatever the micro-batches and
-    ranks. Times leave validation and saving out.
+    ranks. Times leave out validation, saving, and the first step of a process, which compiles.
     """
 
     def __init__(self) -> None:
+        self.compiled = False
         self.since: float | None = None
         self.steps = 0
         self.tokens = 0
@@ -43,10 +44,12 @@ class TrainingLog(Callback):
         if not step_ends(trainer, batch_idx):
             return
         self.steps += 1
+        if not self.compiled:
+            self.compiled = True
+            self._restart(time.perf_counter())
         if trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
             self._log(trainer, pl_module)
-            self._restart()
-            self.since = time.perf_counter()
+            self._restart(time.perf_counter())
 
     def _log(self, trainer: Trainer, module: LanguageModule) -> None:
         nll, correct, targets = (
@@ -54,23 +57,32 @@ class TrainingLog(Callback):
         )
         sums = torch.stack([nll.double(), correct.double(), targets.double()])
         loss_sum, right, scored = trainer.strategy.reduce(sums, reduce_op="sum").tolist()
-        assert self.since is not None
-        seconds = time.perf_counter() - self.since
         factor = module.schedule.factor(trainer.global_step, trainer.max_steps)
-        speed = self.tokens / seconds
         metrics = {
             "train/loss": loss_sum / scored,
             "train/accuracy": right / scored,
             "train/grad_norm": float("nan") if module.grad_norm is None else module.grad_norm.item(),
             "train/tokens": trainer.global_step * module.data.global_batch * module.data.context,
+            **self._speed(module),
+        }
+        for group in trainer.optimizers[0].param_groups:
+            metrics[f"lr/{group['role']}"] = group["initial_lr"] * factor
+        shown = {"loss": "train/loss", "tokens/s": "time/tokens_per_second"}
+        module.log_dict(
+            {short: metrics[name] for short, name in shown.items() if name in metrics}, logger=False
+        )
+        log(trainer, metrics)
+
+    def _speed(self, module: LanguageModule) -> dict[str, float]:
+        if self.since is None or self.steps == 0:
+            return {}
+        seconds = time.perf_counter() - self.since
+        speed = self.tokens / seconds
+        return {
             "time/step_seconds": seconds / self.steps,
             "time/tokens_per_second": speed,
             "time/model_flops_per_second": speed * module.network.flops_per_token(module.data.context),
         }
-        for group in trainer.optimizers[0].param_groups:
-            metrics[f"lr/{group['role']}"] = group["initial_lr"] * factor
-        module.log_dict({"loss": metrics["train/loss"], "tokens/s": speed}, logger=False, prog_bar=True)
-        log(trainer, metrics)
 
-    def _restart(self) -> None:
-        self.since, self.steps, self.tokens = None, 0, 0
+    def _restart(self, since: float | None = None) -> None:
+        self.since, self.steps, self.tokens = since, 0, 0

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from mgvr_lightning.values.declared import Role
 from mgvr_lightning.values.initial import Constant
-from mgvr_lightning.values.part import Gate
+from mgvr_lightning.values.part import Gate, in_fp32
 from mgvr_lightning.values.shape import Shape
 
 
@@ -98,10 +98,9 @@ class TokenGate(Gate):
 
     def forward(self, x: Tensor) -> Tensor:
         """Returns the coefficients, (B, T, H, 1), in fp32 or wider."""
-        logits = F.linear(x, self.weight)  # (B, T, H)
+        logits = in_fp32(F.linear(x, self.weight))  # (B, T, H)
         scale = self.coefficient if self.static else self.start
-        gate = 2.0 * scale * torch.sigmoid(logits.to(self.weight.dtype))
-        return gate[..., None]
+        return (2.0 * scale * torch.sigmoid(logits))[..., None]
 
     def flops(self) -> int:
         """FLOPs per token."""

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from mgvr_lightning.values.declared import Role
 from mgvr_lightning.values.initial import Constant, Diagonal
-from mgvr_lightning.values.part import Mix
+from mgvr_lightning.values.part import Mix, in_fp32
 from mgvr_lightning.values.shape import Shape
 
 
@@ -95,9 +95,8 @@ class TokenShare(Mix):
 
     def forward(self, x: Tensor, source: Tensor) -> Tensor:
         """Returns the scaled source, (B, T, H, Dh)."""
-        logits = F.linear(x, self.weight)  # (B, T, H)
-        share = 2.0 * self.start * torch.sigmoid(logits.to(self.weight.dtype))
-        return share[..., None] * source
+        logits = in_fp32(F.linear(x, self.weight))  # (B, T, H)
+        return (2.0 * self.start * torch.sigmoid(logits))[..., None] * source
 
     def flops(self) -> int:
         """FLOPs per token."""
@@ -131,7 +130,7 @@ class TokenMatrix(Mix):
     def matrices(self, x: Tensor) -> Tensor:
         """Returns M of every token, (B, T, H, H), in fp32 or wider."""
         heads = self.shape.kv_heads
-        logits = F.linear(x, self.weight).to(self.weight.dtype)  # (B, T, H·H)
+        logits = in_fp32(F.linear(x, self.weight))  # (B, T, H·H)
         if self.static:
             base = self.matrix
         else:

@@ -9,11 +9,17 @@ Shapes: B batch, T tokens, D width, H key-value heads, Dh head width. x is the l
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from mgvr_lightning.values.declared import Declared
 from mgvr_lightning.values.identity import Identity, Project
 from mgvr_lightning.values.shape import Shape
+
+
+def in_fp32(x: Tensor) -> Tensor:
+    """At least fp32: ½ plus a small logit is ½ again in bf16."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 class Part(Declared, ABC):
