@@ -71,6 +71,11 @@ class BitsPerByte(TokenMean):
         return super().compute() / math.log(2)
 
 
+def metric_device(device: torch.device) -> torch.device:
+    """Where sums in float64 are kept: on the device, but for Apple's, which has no float64."""
+    return torch.device("cpu") if device.type == "mps" else device
+
+
 def language_metrics(prefix: str, text: bool) -> MetricCollection:
     """Loss, perplexity and accuracy under `prefix`, and bits per byte for text."""
     metrics: dict[str, Metric] = {

@@ -13,7 +13,7 @@ from mgvr_lightning.data.batch import Batch
 from mgvr_lightning.data.token_data import TokenData
 from mgvr_lightning.errors import InputError
 from mgvr_lightning.logger import log
-from mgvr_lightning.metrics import language_metrics
+from mgvr_lightning.metrics import language_metrics, metric_device
 from mgvr_lightning.model import (
     IGNORE,
     LossSums,
@@ -218,8 +218,9 @@ class LanguageModule(LightningModule):
         sizes = torch.zeros_like(batch.targets)
         if self.token_bytes is not None:
             sizes = self.token_bytes[batch.targets.clamp_min(0)]
-        metrics = self.held_out_metrics[name].to(self.device)
-        metrics.update(nll, correct, scored, sizes)
+        home = metric_device(self.device)
+        metrics = self.held_out_metrics[name].to(home)
+        metrics.update(nll.to(home), correct.to(home), scored.to(home), sizes.to(home))
 
     def _log_held_out(self, name: str) -> None:
         metrics = self.held_out_metrics[name]

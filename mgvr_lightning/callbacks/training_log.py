@@ -8,6 +8,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from mgvr_lightning.callbacks.optimizer_steps import step_ends
 from mgvr_lightning.logger import log
+from mgvr_lightning.metrics import metric_device
 from mgvr_lightning.module import LanguageModule
 
 
@@ -55,7 +56,8 @@ class TrainingLog(Callback):
         nll, correct, targets = (
             torch.stack(list(part)).sum() for part in zip(*module.step_sums, strict=True)
         )
-        sums = torch.stack([nll.double(), correct.double(), targets.double()])
+        home = metric_device(module.device)
+        sums = torch.stack([part.to(home, torch.float64) for part in (nll, correct, targets)])
         loss_sum, right, scored = trainer.strategy.reduce(sums, reduce_op="sum").tolist()
         factor = module.schedule.factor(trainer.global_step, trainer.max_steps)
         metrics = {

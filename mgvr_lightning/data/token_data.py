@@ -1,6 +1,7 @@
 """The LightningDataModule that every corpus and task shares."""
 
 from abc import abstractmethod
+from multiprocessing import get_all_start_methods
 from typing import Any
 
 import numpy as np
@@ -96,13 +97,14 @@ class TokenData(LightningDataModule):
         layout, steps = self.layout, self.trainer.max_steps
         assert steps >= 1, "an endless run has no length"
         sampler = Remaining(self.trainer.global_step * layout.accumulation, steps * layout.accumulation)
-        # forkserver: forking a process that runs tokenizer or torch threads can dead-lock
+        # no fork: a process that runs tokenizer or torch threads can dead-lock
+        start = "forkserver" if "forkserver" in get_all_start_methods() else "spawn"
         return DataLoader(
             TrainBatches(self.examples(), layout),
             batch_size=None,
             sampler=sampler,
             num_workers=self.workers,
-            multiprocessing_context="forkserver" if self.workers else None,
+            multiprocessing_context=start if self.workers else None,
             pin_memory=self._on_cuda,
         )
 

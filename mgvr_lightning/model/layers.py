@@ -62,8 +62,11 @@ class Rotary:
     """
 
     def __init__(self, positions: Tensor, head_width: int, base: float) -> None:
-        half = torch.arange(0, head_width, 2, device=positions.device, dtype=torch.float64)
-        angles = positions[:, None].double() * base ** (-half / head_width)  # (T, Dh/2)
+        wide = (
+            torch.float32 if positions.device.type == "mps" else torch.float64
+        )  # Apple's GPUs have no float64
+        half = torch.arange(0, head_width, 2, device=positions.device, dtype=wide)
+        angles = positions[:, None].to(wide) * base ** (-half / head_width)  # (T, Dh/2)
         self.cos = torch.cos(angles)[:, None]  # (T, 1, Dh/2)
         self.sin = torch.sin(angles)[:, None]
 
