@@ -32,7 +32,8 @@ def main() -> None:
     try:
         CommandLine()
     except (InputError, MisconfigurationException) as error:
-        sys.stderr.write(f"error: {error}\n")
+        if os.environ.get("LOCAL_RANK", "0") == os.environ.get("RANK", "0") == "0":
+            sys.stderr.write(f"error: {error}\n")
         sys.exit(2)
 
 

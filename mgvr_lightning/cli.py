@@ -10,9 +10,10 @@ from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
-from mgvr_lightning.analysis.run import METRICS
+from mgvr_lightning.analysis.run import METRICS, Run
 from mgvr_lightning.callbacks import (
     DataHash,
+    LastCheckpoint,
     LossMatching,
     OptimizerSteps,
     Predictions,
@@ -85,6 +86,8 @@ class CommandLine(LightningCLI):
         """Builds the trainer with the run's logger and callbacks."""
         config = self.config[self.subcommand]
         training = self.subcommand == "fit"
+        if training and config.matching.reference is not None:
+            Run.find(config.matching.reference)  # a missing reference is told before data are read
         if config.trainer.logger in (None, True):
             kwargs["logger"] = run_logger(config) if training else False
         if not training:
@@ -95,6 +98,11 @@ class CommandLine(LightningCLI):
             *callbacks(config.trainer, training),
         ]
         return super().instantiate_trainer(**kwargs)
+
+    def before_fit(self) -> None:
+        """Prepares the data before other processes are started, so that bad input is told once."""
+        if not {"LOCAL_RANK", "SLURM_PROCID"} & os.environ.keys():
+            self.datamodule.prepare_data()
 
     def _parse_ckpt_path(self) -> None:
         """Lets the command line win: LightningCLI would put the checkpoint's hyper-parameters over it."""
@@ -116,30 +124,29 @@ def callbacks(trainer: Namespace, training: bool) -> list[Callback]:
     if trainer.enable_progress_bar is not False:
         always.append(Progress())
     if training and trainer.enable_checkpointing is not False and not trainer.fast_dev_run:
-        always.append(
-            ModelCheckpoint(
-                filename="best",
-                monitor="val/loss",
-                save_last=True,
-                save_on_train_epoch_end=False,
-                enable_version_counter=False,
-            )
+        best = ModelCheckpoint(
+            filename="best", monitor="val/loss", save_on_train_epoch_end=False, enable_version_counter=False
         )
+        always += [best, LastCheckpoint()]
     return always
 
 
 def run_logger(config: Namespace) -> RunLogger:
     """The logger of a new run, or of the run that a checkpoint belongs to."""
-    if config.ckpt_path:
+    if config.ckpt_path and not config.run:
         folder = Path(os.path.relpath(config.ckpt_path)).parent.parent
         if (folder / METRICS).is_file():
-            return RunLogger(str(folder.parent.parent), folder.parent.name, folder.name)
+            step = check_checkpoint(Path(config.ckpt_path))
+            return RunLogger(str(folder.parent.parent), folder.parent.name, folder.name, after=step)
     stems = [Path(str(path)).stem for path in config.config or []]
     return RunLogger(config.trainer.default_root_dir or RUNS, config.run or "-".join(stems) or "run")
 
 
-def check_checkpoint(path: Path) -> None:
+def check_checkpoint(path: Path) -> int:
     """Refuses what isn't a checkpoint before anything else is done.
+
+    Returns:
+        The number of optimizer steps that it was made after.
 
     Raises:
         InputError: the file is missing, or isn't a checkpoint of plain tensors and plain types.
@@ -149,9 +156,10 @@ def check_checkpoint(path: Path) -> None:
             f"{path}: no checkpoint here. Runs keep theirs in {RUNS}/NAME/version_K/checkpoints/."
         )
     try:
-        torch.load(path, map_location="meta", weights_only=True, mmap=True)
+        step: int = torch.load(path, map_location="meta", weights_only=True, mmap=True)["global_step"]
     except Exception as error:  # torch.load raises what its parsers do
         raise InputError(
             f"{path}: not a checkpoint, or one that holds more than tensors and plain types. "
             f"Runs keep theirs in {RUNS}/NAME/version_K/checkpoints/."
         ) from error
+    return step

@@ -13,7 +13,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
-from mgvr_lightning.analysis.run import METRICS
+from mgvr_lightning.analysis.run import METRICS, read_records
 
 
 class RunLogger(TensorBoardLogger):
@@ -23,12 +23,19 @@ class RunLogger(TensorBoardLogger):
         save_dir: the folder that holds all runs.
         name: name of the run.
         version: version of the run; null for the next free one.
+        after: where a run is continued from, in optimizer steps; what was logged later is dropped.
     """
 
     def __init__(
-        self, save_dir: str = "checkpoints", name: str = "run", version: int | str | None = None
+        self,
+        save_dir: str = "checkpoints",
+        name: str = "run",
+        version: int | str | None = None,
+        after: int | None = None,
     ) -> None:
-        super().__init__(save_dir, name=name, version=version, default_hp_metric=False)
+        purge = None if after is None else after + 1
+        super().__init__(save_dir, name=name, version=version, default_hp_metric=False, purge_step=purge)
+        self.after = after
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
@@ -43,8 +50,12 @@ class RunLogger(TensorBoardLogger):
         super().log_metrics({key: value for key, value in numbers.items() if math.isfinite(value)}, step)
         path = Path(self.log_dir) / METRICS
         path.parent.mkdir(parents=True, exist_ok=True)
+        if self.after is not None:
+            drop_later(path, self.after)
+            self.after = None
+        finite = {key: value if math.isfinite(numbers.get(key, 0)) else None for key, value in plain.items()}
         with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"step": step, **plain}) + "\n")
+            file.write(json.dumps({"step": step, **finite}) + "\n")
 
     @rank_zero_only
     def save(self) -> None:
@@ -61,6 +72,14 @@ class RunLogger(TensorBoardLogger):
             shutil.rmtree(folder)
             with suppress(OSError):  # other versions stay
                 folder.parent.rmdir()
+
+
+def drop_later(path: Path, step: int) -> None:
+    """Drops what a metrics file holds beyond a step, and lines that are no JSON."""
+    kept = [record for record in read_records(path) if record["step"] <= step]
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text("".join(json.dumps(record) + "\n" for record in kept), encoding="utf-8")
+    temporary.replace(path)
 
 
 def run_folder(trainer: Trainer) -> Path | None:

@@ -65,6 +65,7 @@ class LanguageModule(LightningModule):
         self.values, self.config = values, network
         self.optimizer_spec, self.schedule, self.sampling = optimizer, schedule, sampling
         self.compile_choice, self.seed, self.vocabulary = compile, seed, vocabulary
+        self.compiled = False
         self.step_sums: list[LossSums] = []
         self.grad_norm: Tensor | None = None
 
@@ -98,6 +99,12 @@ class LanguageModule(LightningModule):
         Raises:
             InputError: the precision needs a loss scaler, which clipping here doesn't undo.
         """
+        if stage == "fit" and (
+            self.trainer.gradient_clip_algorithm == "value" or (self.trainer.gradient_clip_val or 0) < 0
+        ):
+            raise InputError(
+                "trainer.gradient_clip_val: clipping here limits the norm. Expected 0 (none) or more."
+            )
         if stage == "fit" and str(self.trainer.precision).startswith("16"):
             raise InputError(
                 f"trainer.precision: {self.trainer.precision} isn't supported. Use bf16-mixed or 32-true."
@@ -117,6 +124,7 @@ class LanguageModule(LightningModule):
         obstacle = compile_obstacle(self.trainer.strategy.root_device)
         if obstacle is None or self.compile_choice is True:
             self.network.compile(dynamic=False)
+            self.compiled = True
         else:
             rank_zero_info(f"Not compiling: {obstacle}. Training runs eagerly.")
 
@@ -125,19 +133,20 @@ class LanguageModule(LightningModule):
         checkpoint["data_facts"] = self.data.facts
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuses weights that were trained with another tokenizer.
+        """Refuses weights that were trained with another tokenizer, and to go on on other data.
 
         Raises:
-            InputError: the tokenizers differ.
+            InputError: the tokenizers, or for training any of the data's facts, differ.
         """
         if self._trainer is None:
             return
-        theirs, ours = checkpoint.get("data_facts", {}).get("tokenizer"), self.data.facts.get("tokenizer")
-        if theirs != ours:
-            raise InputError(
-                f"the checkpoint was trained with tokenizer {theirs}, but the data were made with {ours}. "
-                "Give the data options that it was trained with."
-            )
+        theirs, ours = checkpoint.get("data_facts", {}), self.data.facts
+        for key in ours if self.trainer.state.fn == "fit" else ["tokenizer"]:
+            if theirs.get(key) != ours.get(key):
+                raise InputError(
+                    f"the checkpoint was trained with {key} {theirs.get(key)}, "
+                    f"the data have {ours.get(key)}. Give the data options that it was trained with."
+                )
         self._keep_options(checkpoint)
 
     def _keep_options(self, checkpoint: dict[str, Any]) -> None:
@@ -209,7 +218,7 @@ class LanguageModule(LightningModule):
         gradient_clip_algorithm: str | None = None,
     ) -> None:
         """Clips the norm over all parameters, also where Lightning refuses (fused optimizers under bf16)."""
-        limit = float("inf") if gradient_clip_val is None else gradient_clip_val
+        limit = gradient_clip_val or float("inf")
         self.grad_norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), limit)
 
     def _held_out_step(self, name: str, batch: Batch) -> None:

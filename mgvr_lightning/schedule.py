@@ -69,7 +69,7 @@ class Cosine(Schedule):
 
 @dataclass
 class WarmupStableDecay(Schedule):
-    """Constant after warm-up, then linear to `final` over the last `decay` of all updates.
+    """Constant after warm-up, then linear to `final` over the last `decay` of the updates after it.
 
     Args:
         warmup: updates of linear warm-up.

@@ -44,21 +44,36 @@ def test_loader_workers_change_nothing(tmp_path: Path) -> None:
         assert helped.series(key) == alone.series(key)
 
 
-def test_two_ranks_train_as_one_process(tmp_path: Path) -> None:
+def _two_ranks(folder: Path, *given: str) -> tuple[int, str]:
+    """The exit status and the standard error of two processes."""
     configs = ["--config", str(CONFIGS / f"{PRESET}.yaml"), "--config", str(home() / "small.yaml")]
-    options = [*configs, "--run", "run", *TWO_RANKS.split(), "--matching.reference", str(_whole().folder)]
-    command = [sys.executable, "-m", "mgvr_lightning", "fit", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "mgvr_lightning",
+        "fit",
+        *configs,
+        "--run",
+        "run",
+        *TWO_RANKS.split(),
+        *given,
+    ]
     environment = {**os.environ, "PYTHONPATH": str(CONFIGS.parent), "OMP_NUM_THREADS": "1"}
     pipe = subprocess.PIPE
     ranks = subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+        command, cwd=folder, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
     )
     try:
         _, errors = ranks.communicate(timeout=60)
     except subprocess.TimeoutExpired:
         os.killpg(ranks.pid, signal.SIGKILL)
         pytest.fail(f"no end after 60 s:\n{ranks.communicate()[1]}")
-    assert ranks.returncode == 0, errors
+    return ranks.returncode, errors
+
+
+def test_two_ranks_train_as_one_process(tmp_path: Path) -> None:
+    status, errors = _two_ranks(tmp_path, "--matching.reference", str(_whole().folder))
+    assert status == 0, errors
     assert [path.name for path in (tmp_path / "checkpoints" / "run").iterdir()] == ["version_0"]
     run = Run.find(tmp_path / "checkpoints" / "run")
     _check_same(run)
@@ -67,6 +82,13 @@ def test_two_ranks_train_as_one_process(tmp_path: Path) -> None:
     points = [(record["step"], key) for record in run.records for key in record if key != "step"]
     assert len(points) == len(set(points))
     assert run.series("matching/speedup")[4] == pytest.approx(1, abs=1e-4)
+
+
+def test_two_ranks_tell_bad_input_once(tmp_path: Path) -> None:
+    status, errors = _two_ranks(tmp_path, "--data.corpus.init_args.paths", "['nowhere.jsonl']")
+    assert status == 2
+    assert errors.count("error: ") == 1
+    assert "Traceback" not in errors
 
 
 def test_the_last_step_is_validated_whatever_the_interval(tmp_path: Path) -> None:

@@ -49,14 +49,7 @@ class Run:
     @cached_property
     def records(self) -> list[dict[str, Any]]:
         """The lines of the metrics file, each with a `step`; a broken tail is skipped."""
-        lines = (self.folder / METRICS).read_bytes().splitlines()
-        records = []
-        for line in lines:
-            try:
-                records.append(json.loads(line))
-            except ValueError:
-                continue
-        return records
+        return read_records(self.folder / METRICS)
 
     def series(self, key: str) -> dict[int, Any]:
         """Step → value of a metric, in order of steps; where a step was logged twice the last one counts."""
@@ -74,6 +67,17 @@ class Run:
         """Median seconds per optimizer step, validation and saving aside; None before the first is logged."""
         seconds = list(self.series("time/step_seconds").values())
         return float(np.median(seconds)) if seconds else None
+
+
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """The lines of a metrics file that are whole."""
+    records = []
+    for line in path.read_bytes().splitlines():
+        try:
+            records.append(json.loads(line))
+        except ValueError:
+            continue
+    return records
 
 
 def newest_version(folder: Path) -> Path:

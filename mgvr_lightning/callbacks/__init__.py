@@ -1,6 +1,7 @@
 """What happens beside training, one callback a file."""
 
 from mgvr_lightning.callbacks.data_hash import DataHash
+from mgvr_lightning.callbacks.last_checkpoint import LastCheckpoint
 from mgvr_lightning.callbacks.loss_matching import LossMatching
 from mgvr_lightning.callbacks.optimizer_steps import OptimizerSteps
 from mgvr_lightning.callbacks.predictions import Predictions
@@ -11,6 +12,7 @@ from mgvr_lightning.callbacks.training_log import TrainingLog
 
 __all__ = [
     "DataHash",
+    "LastCheckpoint",
     "LossMatching",
     "OptimizerSteps",
     "Predictions",

@@ -40,8 +40,9 @@ class DataHash(Callback):
     def on_save_checkpoint(
         self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Brings the chain up to date on every rank before rank 0's state is saved."""
+        """Brings the chain up to date on every rank; the states of callbacks were collected before."""
         self._advance(trainer)
+        checkpoint["callbacks"][self.state_key] = self.state_dict()
 
     def state_dict(self) -> dict[str, Any]:
         """The chain."""

@@ -25,7 +25,8 @@ class LossMatching(Callback):
     """
 
     def __init__(self, reference: str | None = None) -> None:
-        self.reference = None if reference is None else Run.find(reference)
+        self.folder = reference
+        self.reference: Run | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Checks that the two runs are comparable, before anything is written.
@@ -34,8 +35,9 @@ class LossMatching(Callback):
             InputError: the reference saw other data.
         """
         assert isinstance(pl_module, LanguageModule)
-        if self.reference is None or stage != "fit":
+        if self.folder is None or stage != "fit":
             return
+        self.reference = Run.find(self.folder)
         theirs, ours = self.reference.provenance["data"], pl_module.data.facts
         for key in [*theirs, *(key for key in ours if key not in theirs)]:
             if theirs.get(key) != ours.get(key):
@@ -67,10 +69,16 @@ class LossMatching(Callback):
         """Logs what the present loss settles."""
         fitting = trainer.state.fn == "fit" and not trainer.sanity_checking
         folder = run_folder(trainer)
-        if self.reference is None or folder is None or not fitting or not trainer.is_global_zero:
+        if self.reference is None or folder is None or not fitting:
             return
         run = Run(folder)
-        self._check_hash(run, trainer.global_step)
+        same = trainer.is_global_zero and self._same_data(run, trainer.global_step)
+        if not trainer.strategy.broadcast(same):
+            raise InputError(
+                f"{self.reference.folder}: by step {trainer.global_step} it had trained on other tokens."
+            )
+        if not trainer.is_global_zero:
+            return
         ours, theirs = run.curve(), self.reference.curve()
         ratio = time_ratio(run, self.reference)
         logged = run.series("matching/steps_saved")
@@ -85,13 +93,10 @@ class LossMatching(Callback):
             point = {"matching/reference_steps": needed, "matching/speedup": needed / trainer.global_step}
             log(trainer, point)
 
-    def _check_hash(self, run: Run, step: int) -> None:
+    def _same_data(self, run: Run, step: int) -> bool:
         assert self.reference is not None
         ours, theirs = run.series("data/hash").get(step), self.reference.series("data/hash").get(step)
-        if ours is not None and theirs is not None and ours != theirs:
-            raise InputError(
-                f"{self.reference.folder}: by step {step} the reference run had trained on other tokens."
-            )
+        return ours is None or theirs is None or ours == theirs
 
 
 def time_ratio(run: Run, reference: Run) -> float | None:

@@ -23,6 +23,8 @@ class OptimizerSteps(Callback):
             return
         if trainer.max_steps < 1:
             raise InputError(f"trainer.max_steps: {trainer.max_steps}. Expected 1 or more optimizer steps.")
+        if trainer.log_every_n_steps < 1:  # type: ignore[attr-defined]
+            raise InputError("trainer.log_every_n_steps: expected 1 or more optimizer steps.")
         data = trainer.datamodule  # type: ignore[attr-defined]
         assert isinstance(data, TokenData)
         if trainer.accumulate_grad_batches != 1 and self.interval is None:

@@ -46,16 +46,14 @@ class Progress(ProgressBar):
             return
         if self.bar is not None:
             self.bar.update()
-            self.bar.set_postfix_str(describe(trainer), refresh=False)
-        elif trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
-            self._line(trainer)
+        if trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
+            self._say(trainer)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Says what validation gave."""
         if not self.enabled or trainer.state.fn != "fit" or trainer.sanity_checking:
             return
-        if self.bar is None:
-            self._line(trainer)
+        self._say(trainer)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Closes the bar."""
@@ -63,7 +61,10 @@ class Progress(ProgressBar):
             self.bar.close()
             self.bar = None
 
-    def _line(self, trainer: Trainer) -> None:
+    def _say(self, trainer: Trainer) -> None:
+        if self.bar is not None:
+            self.bar.set_postfix_str(describe(trainer))
+            return
         done = trainer.global_step
         seconds = (
             (time.perf_counter() - self.started) * (trainer.max_steps - done) / max(1, done - self.first)

@@ -3,6 +3,8 @@
 import json
 import os
 import platform
+import shutil
+import subprocess
 import sys
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -43,7 +45,8 @@ class Provenance(Callback):
         content = {
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
             "versions": {"mgvr_lightning": __version__, "python": platform.python_version(), **_versions()},
-            "machine": machine(trainer),
+            "commit": commit(),
+            "machine": {**machine(trainer), "compiled": pl_module.compiled},
             "data": pl_module.data.facts,
             "corpus": pl_module.data.describe(),
             "network": network_facts(pl_module),
@@ -95,7 +98,18 @@ def network_facts(module: LanguageModule) -> dict[str, Any]:
 
 def tensor_hash(tensor: torch.Tensor) -> str:
     """Hash of a tensor's bytes."""
-    return blake2b(tensor.detach().cpu().contiguous().numpy().tobytes(), digest_size=8).hexdigest()
+    content = tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
+    return blake2b(content.tobytes(), digest_size=8).hexdigest()
+
+
+def commit() -> str | None:
+    """The revision of the code, with `+` behind it if it was changed since; None outside a repository."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists() or shutil.which("git") is None:
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or None
 
 
 def _versions() -> dict[str, str]:

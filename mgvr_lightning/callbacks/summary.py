@@ -38,7 +38,7 @@ class Summary(Callback):
         if "val/bits_per_byte" in metrics:
             text += f", {metrics['val/bits_per_byte']:.3f} bits per byte"
             others = [f"{name} -9 {bits:.3f}" for name, bits in pl_module.data.yardsticks().items()]
-            text += f" ({', '.join(others)})" if others else ""
+            text += f" (on the whole split: {', '.join(others)})" if others else ""
         say(text)
 
 

@@ -57,7 +57,7 @@ class TrainingLog(Callback):
             torch.stack(list(part)).sum() for part in zip(*module.step_sums, strict=True)
         )
         home = metric_device(module.device)
-        sums = torch.stack([part.to(home, torch.float64) for part in (nll, correct, targets)])
+        sums = torch.stack([part.to(home).double() for part in (nll, correct, targets)])
         loss_sum, right, scored = trainer.strategy.reduce(sums, reduce_op="sum").tolist()
         factor = module.schedule.factor(trainer.global_step, trainer.max_steps)
         metrics = {

@@ -100,7 +100,8 @@ class Text(TokenData):
 
     def prepare_data(self) -> None:
         """Prepares the tokens, in one process per machine."""
-        self._prepare(progress=True)
+        if self.prepared is None:
+            self.prepared = self._prepare(progress=True)
 
     def setup(self, stage: str) -> None:
         """Opens the tokens.

@@ -49,7 +49,8 @@ def next_token(logits: Tensor, sampling: Sampling, generator: torch.Generator) -
     """
     if sampling.temperature == 0:
         return logits.argmax(-1)
-    logits, order = torch.sort(logits.double(), stable=True, dim=-1, descending=True)
+    device = logits.device
+    logits, order = torch.sort(logits.cpu().double(), stable=True, dim=-1, descending=True)
     logits = (logits - logits[:, :1]) / sampling.temperature
     if sampling.top_k is not None:
         logits[:, sampling.top_k :] = -torch.inf
@@ -57,9 +58,8 @@ def next_token(logits: Tensor, sampling: Sampling, generator: torch.Generator) -
     if sampling.top_p < 1:
         before = probability.cumsum(-1) - probability  # mass of the likelier tokens
         probability = probability.masked_fill(before >= sampling.top_p, 0.0)
-    drawn = torch.multinomial(probability.cpu(), 1, generator=generator).to(order.device)
-    chosen: Tensor = order.gather(-1, drawn)[:, 0]
-    return chosen
+    drawn = torch.multinomial(probability, 1, generator=generator)
+    return order.gather(-1, drawn)[:, 0].to(device)
 
 
 @torch.inference_mode()

@@ -10,7 +10,7 @@ from mgvr_lightning.values.identity import Identity, Project
 from mgvr_lightning.values.initial import Constant, Diagonal, Draws, Initial, Normal, Uniform
 from mgvr_lightning.values.layers import Layers, selected
 from mgvr_lightning.values.mixes import HeadMatrix, ScalarMix, TokenMatrix, TokenShare, mix_heads
-from mgvr_lightning.values.part import Gate, Mix, Part, Source
+from mgvr_lightning.values.part import Gate, Mix, Part, Source, in_fp32
 from mgvr_lightning.values.path import OwnValues, ValuePath, ValueSpec
 from mgvr_lightning.values.shape import Shape
 from mgvr_lightning.values.sources import FirstValues, TokenProjection
@@ -47,6 +47,7 @@ __all__ = [
     "ValuePath",
     "ValueSpec",
     "declarations",
+    "in_fp32",
     "mix_heads",
     "selected",
 ]

@@ -43,7 +43,7 @@ class Constant:
 
     def __call__(self, size: tuple[int, ...], draws: Draws) -> Tensor:
         """Makes the tensor."""
-        return torch.full(size, self.value)
+        return torch.full(size, self.value, dtype=torch.float32)
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Diagonal:
 
     def __call__(self, size: tuple[int, ...], draws: Draws) -> Tensor:
         """Makes the tensor."""
-        return self.value * torch.eye(*size)
+        return self.value * torch.eye(*size, dtype=torch.float32)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Normal:
 
     def __call__(self, size: tuple[int, ...], draws: Draws) -> Tensor:
         """Makes the tensor."""
-        return torch.empty(size).normal_(0.0, self.std, generator=draws.generator())
+        return torch.empty(size, dtype=torch.float32).normal_(0.0, self.std, generator=draws.generator())
 
 
 @dataclass(frozen=True)
@@ -77,4 +77,4 @@ class Uniform:
     def __call__(self, size: tuple[int, ...], draws: Draws) -> Tensor:
         """Makes the tensor."""
         bound = 3**0.5 * self.std
-        return torch.empty(size).uniform_(-bound, bound, generator=draws.generator())
+        return torch.empty(size, dtype=torch.float32).uniform_(-bound, bound, generator=draws.generator())

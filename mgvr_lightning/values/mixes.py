@@ -37,6 +37,8 @@ class ScalarMix(Mix):
         learned: whether it is learned; unbounded.
     """
 
+    replayable: ClassVar[bool] = True
+
     def __init__(self, shape: Shape, start: float, learned: bool) -> None:
         super().__init__(shape)
         self.start, self.learned = start, learned
@@ -61,6 +63,8 @@ class HeadMatrix(Mix):
         start: the matrix starts as `start` times the identity.
     """
 
+    replayable: ClassVar[bool] = True
+
     def __init__(self, shape: Shape, start: float) -> None:
         super().__init__(shape)
         self.matrix: Tensor
@@ -84,8 +88,6 @@ class TokenShare(Mix):
         shape: the sizes to build it from.
         start: the initial value of every share.
     """
-
-    replayable: ClassVar[bool] = False
 
     def __init__(self, shape: Shape, start: float) -> None:
         super().__init__(shape)
@@ -114,8 +116,6 @@ class TokenMatrix(Mix):
         start: every matrix starts as `start` times the identity.
         static: whether that starting matrix is learned too.
     """
-
-    replayable: ClassVar[bool] = False
 
     def __init__(self, shape: Shape, start: float, static: bool = False) -> None:
         super().__init__(shape)

@@ -28,14 +28,14 @@ class Part(Declared, ABC):
     Attributes:
         projects: whether it applies W_V, which is built only if some part does.
         replayable: whether what it gave for a past token follows from that token's id and its first values
-            alone, so that a cache needs no copy of it.
+            alone, so that a cache needs no copy of it. False is always right, and costs memory.
 
     Args:
         shape: the sizes to build it from.
     """
 
     projects: ClassVar[bool] = False
-    replayable: ClassVar[bool] = True
+    replayable: ClassVar[bool] = False
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -72,7 +72,6 @@ class Gate(Part):
     """a: how much of its own values a layer keeps."""
 
     projects: ClassVar[bool] = True
-    replayable: ClassVar[bool] = False
 
     @abstractmethod
     def forward(self, x: Tensor) -> Tensor | float | None:

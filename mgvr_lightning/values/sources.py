@@ -18,6 +18,7 @@ class FirstValues(Source):
     """
 
     earliest: ClassVar[int] = 1
+    replayable: ClassVar[bool] = True
 
     def forward(self, identity: Identity, project: Project) -> Tensor:
         """Returns the first values, (B, T, H, Dh)."""
@@ -39,7 +40,6 @@ class TokenProjection(Source):
     """
 
     projects: ClassVar[bool] = True
-    replayable: ClassVar[bool] = False  # it could be, at the price of projecting the whole past at each token
 
     def forward(self, identity: Identity, project: Project) -> Tensor:
         """Returns x₀ W_V, (B, T, H, Dh)."""

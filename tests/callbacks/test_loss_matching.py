@@ -5,6 +5,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from runs import KEPT, fit
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from mgvr_lightning.analysis.curve import matches
 from mgvr_lightning.analysis.run import Run
@@ -29,6 +30,16 @@ def test_a_run_against_itself_saves_exactly_nothing(tmp_path: Path) -> None:
     assert run.series("matching/steps_saved") == {2: 0, 4: 0, 6: 0, 8: 0}
     assert run.series("matching/reference_steps") == {2: 2, 4: 4, 6: 6, 8: 8}
     assert run.series("matching/speedup") == {2: 1, 4: 1, 6: 1, 8: 1}
+
+
+def test_the_event_file_holds_the_matching_curves(tmp_path: Path) -> None:
+    run = _matched(tmp_path, preset="mgvr")
+    events = EventAccumulator(str(run.folder))
+    events.Reload()
+    for key in ("steps_saved", "effective_compute", "reference_steps", "speedup"):
+        points = {event.step: event.value for event in events.Scalars(f"matching/{key}")}
+        assert points
+        assert points == pytest.approx(run.series(f"matching/{key}"), rel=1e-6)
 
 
 def test_matches_are_logged_at_the_steps_of_the_reference(tmp_path: Path) -> None:
