@@ -132,10 +132,10 @@ def callbacks(trainer: Namespace, training: bool) -> list[Callback]:
 
 
 def run_logger(config: Namespace) -> RunLogger:
-    """The logger of a new run, or of the run that a checkpoint belongs to."""
-    if config.ckpt_path and not config.run:
+    """The logger of a new run, or of the run that a checkpoint belongs to unless another is named."""
+    if config.ckpt_path:
         folder = Path(os.path.relpath(config.ckpt_path)).parent.parent
-        if (folder / METRICS).is_file():
+        if (folder / METRICS).is_file() and config.run in (None, folder.parent.name):
             step = check_checkpoint(Path(config.ckpt_path))
             return RunLogger(str(folder.parent.parent), folder.parent.name, folder.name, after=step)
     stems = [Path(str(path)).stem for path in config.config or []]

@@ -45,10 +45,13 @@ class OptimizerSteps(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Counts micro-batches in this run's layout; a checkpoint has them in its own."""
         done = trainer.global_step * trainer.accumulate_grad_batches
-        progress = trainer.fit_loop.epoch_loop.batch_progress
+        loop = trainer.fit_loop.epoch_loop
+        progress = loop.batch_progress
         for counts in (progress.total, progress.current):
             for name in ("ready", "started", "processed", "completed"):
                 setattr(counts, name, done)
+            if loop.restarted_on_train_batch_end:  # Lightning completes the micro-batch that it was saved in
+                counts.completed -= 1
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 import torch
@@ -41,6 +42,8 @@ class Projected:
 
 class TokenTable(Source):
     """E[token id], starting as x0 W_V."""
+
+    replayable: ClassVar[bool] = True
 
     def __init__(self, shape: Shape) -> None:
         super().__init__(shape)
