@@ -68,7 +68,7 @@ class RunLogger(TensorBoardLogger):
         self.experiment.flush()
         self.experiment.close()
         folder = Path(self.log_dir)
-        if all(path.name.startswith("events.") for path in folder.iterdir()):
+        if folder.is_dir() and all(path.name.startswith("events.") for path in folder.iterdir()):
             shutil.rmtree(folder)
             with suppress(OSError):  # other versions stay
                 folder.parent.rmdir()
