@@ -36,7 +36,7 @@ PACKAGES = (
 class Provenance(Callback):
     """Writes `provenance.json` when a run starts: versions, machine, data, network and initial weights."""
 
-    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Writes the file, on rank 0 and not again when a run is resumed."""
         assert isinstance(pl_module, LanguageModule)
         folder = run_folder(trainer)
