@@ -4,6 +4,10 @@ import logging
 import os
 import sys
 import warnings
+from importlib import import_module
+
+COMMANDS = ("prepare",)
+"""Those that aren't LightningCLI's; each is a module of `commands`."""
 
 NOISE = (
     "`isinstance\\(treespec, LeafSpec\\)`",
@@ -26,11 +30,15 @@ def main() -> None:
 
     from lightning.fabric.utilities.exceptions import MisconfigurationException  # noqa: PLC0415
 
-    from mgvr_lightning.cli import CommandLine  # noqa: PLC0415  (the filters come first)
-    from mgvr_lightning.errors import InputError  # noqa: PLC0415
+    from mgvr_lightning.errors import InputError  # noqa: PLC0415  (the filters come first)
 
     try:
-        CommandLine()
+        if sys.argv[1:2] and sys.argv[1] in COMMANDS:
+            import_module(f"mgvr_lightning.commands.{sys.argv[1]}").main(sys.argv[2:])
+        else:
+            from mgvr_lightning.cli import CommandLine  # noqa: PLC0415
+
+            CommandLine()
     except (InputError, MisconfigurationException) as error:
         if os.environ.get("LOCAL_RANK", "0") == os.environ.get("RANK", "0") == "0":
             sys.stderr.write(f"error: {error}\n")

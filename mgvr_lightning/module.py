@@ -77,9 +77,14 @@ class LanguageModule(LightningModule):
         return data
 
     def configure_model(self) -> None:
-        """Builds the network once the vocabulary is known, with its keyed initial weights."""
-        if hasattr(self, "network"):
-            return
+        """Builds the network once the vocabulary is known; the data say whether documents see each other."""
+        if not hasattr(self, "network"):
+            self._build()
+        if self._trainer is not None:
+            self.network.separator = self.data.document_start
+
+    def _build(self) -> None:
+        """Builds the network with its keyed initial weights."""
         if self.vocabulary is None:
             self.vocabulary = -(-self.data.vocabulary // 64) * 64
             self.hparams["vocabulary"] = self.vocabulary
@@ -131,14 +136,18 @@ class LanguageModule(LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Records what the weights were trained on."""
         checkpoint["data_facts"] = self.data.facts
+        checkpoint["separator"] = self.network.separator
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuses weights that were trained with another tokenizer, and to go on on other data.
+
+        Without data, documents see each other as they did in training.
 
         Raises:
             InputError: the tokenizers, or for training any of the data's facts, differ.
         """
         if self._trainer is None:
+            self.network.separator = checkpoint.get("separator")
             return
         theirs, ours = checkpoint.get("data_facts", {}), self.data.facts
         for key in ours if self.trainer.state.fn == "fit" else ["tokenizer"]:
@@ -222,7 +231,8 @@ class LanguageModule(LightningModule):
         self.grad_norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), limit)
 
     def _held_out_step(self, name: str, batch: Batch) -> None:
-        nll, correct = self.network.token_losses(batch.ids, batch.targets)
+        nll, predictions = self.network.token_losses(batch.ids, batch.targets)
+        correct = predictions == batch.targets
         scored = batch.targets != IGNORE
         sizes = torch.zeros_like(batch.targets)
         if self.token_bytes is not None:

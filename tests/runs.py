@@ -1,35 +1,18 @@
 """Tiny runs through the command line, inside the test's own process."""
 
-import json
-import random
 import sys
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
+from documents import kept_folder, texts, write_documents
 from helpers import CONFIGS
 
 from mgvr_lightning.analysis.run import Run
 from mgvr_lightning.cli import CommandLine
-
-KEPT: list[TemporaryDirectory[str]] = []
-
-
-def texts(count: int = 150, seed: int = 0) -> list[str]:
-    """Word soup."""
-    generator = random.Random(seed)
-    words = ["".join(generator.choices("abcdefghij", k=generator.randint(2, 6))) for _ in range(60)]
-    return [" ".join(generator.choices(words, k=40)) for _ in range(count)]
-
-
-def write_documents(path: Path, documents: list[str]) -> Path:
-    """Writes JSON Lines."""
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in documents), encoding="utf-8")
-    return path
 
 
 def small(documents: str | Path, cache: str | Path, **data: Any) -> dict[str, Any]:
@@ -55,8 +38,7 @@ def small(documents: str | Path, cache: str | Path, **data: Any) -> dict[str, An
 @cache
 def home() -> Path:
     """A folder with `small.yaml` and its documents, whose prepared tokens all tests share."""
-    KEPT.append(TemporaryDirectory(prefix="mgvr-runs-"))
-    folder = Path(KEPT[-1].name)
+    folder = kept_folder("mgvr-runs-")
     settings = small(write_documents(folder / "docs.jsonl", texts()), folder / "data")
     (folder / "small.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     return folder

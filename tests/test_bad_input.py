@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 import pytest
 import yaml
 from helpers import CONFIGS
-from runs import KEPT, arguments, fit, home, texts, write_documents
+from documents import KEPT, texts, write_documents
+from runs import arguments, fit, home
 
 from mgvr_lightning.__main__ import main
 

@@ -6,7 +6,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import torch
-from runs import KEPT, arguments, checkpoint, command, fit, home, saved, small
+from documents import KEPT
+from runs import arguments, checkpoint, command, fit, home, saved, small
 
 from mgvr_lightning.__main__ import main
 from mgvr_lightning.analysis.run import Run

@@ -7,7 +7,8 @@ import pytest
 import torch
 import yaml
 from helpers import PRESETS
-from runs import KEPT, checkpoint, fit, home, small, texts, write_documents
+from documents import KEPT, texts, write_documents
+from runs import checkpoint, fit, home, small
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from mgvr_lightning.analysis.run import Run

@@ -8,7 +8,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from helpers import CONFIGS
-from runs import KEPT, fit, home
+from documents import KEPT
+from runs import fit, home
 
 from mgvr_lightning.analysis.run import Run
 

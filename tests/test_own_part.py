@@ -6,7 +6,8 @@ import pytest
 import torch
 import yaml
 from helpers import perturbed
-from runs import KEPT, checkpoint, command, fit, saved
+from documents import KEPT
+from runs import checkpoint, command, fit, saved
 from torch import Tensor
 from torch.nn import functional as F
 

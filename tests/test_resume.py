@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from runs import KEPT, checkpoint, command, fit, saved
+from documents import KEPT
+from runs import checkpoint, command, fit, saved
 
 from mgvr_lightning.analysis.run import Run
 

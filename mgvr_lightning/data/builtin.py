@@ -8,7 +8,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
@@ -16,7 +17,9 @@ import numpy as np
 from tqdm import tqdm
 
 from mgvr_lightning.data import docstrings
-from mgvr_lightning.data.corpus import Corpus, Document
+from mgvr_lightning.data.corpus import Corpus, Piece
+from mgvr_lightning.data.digests import Digests
+from mgvr_lightning.data.held_piece import HeldPiece, held_pieces
 from mgvr_lightning.data.near_duplicates import near_duplicates
 from mgvr_lightning.data.packages import (
     Source,
@@ -32,6 +35,13 @@ _CHUNK = 200
 _LEAST_WORDS = 25
 _TIME_LIMIT = 600.0
 _WORDS = re.compile(r"\w+")
+_PIECE = 2**22
+
+
+@dataclass(frozen=True)
+class _Document:
+    text: str
+    key: str
 
 
 class Builtin(Corpus):
@@ -54,17 +64,22 @@ class Builtin(Corpus):
         self.standard_library = standard_library
         self.workers = workers
         self._distributions = closure(ROOTS if packages is None else packages)
-        self._documents: list[Document] | None = None
+        self._pieces: list[HeldPiece] | None = None
 
-    def documents(self) -> Iterator[Document]:
-        """Yield one document per file, ordered by key; the first call reads the files and keeps the text."""
-        if self._documents is None:
+    def pieces(self) -> Sequence[Piece]:
+        """Return one document per file, ordered by key; the first call reads the files and keeps the text."""
+        if self._pieces is None:
             sources = self._sources()
-            self._documents = _assemble(sources, self._read(sources))
-        return iter(self._documents)
+            documents = _assemble(sources, self._read(sources))
+            self._pieces = held_pieces(((document.text, document.key) for document in documents), _PIECE)
+        return self._pieces
 
-    def fingerprint(self) -> str:
-        """Return a digest of the versions, the files' hashes or sizes, and the rules of extraction."""
+    def fingerprint(self, digests: Digests) -> str:
+        """Return a digest of the versions, the files' hashes or sizes, and the rules of extraction.
+
+        Args:
+            digests: Not needed.
+        """
         sources = [(source.key, source.version) for source in self._sources()]
         facts = json.dumps([FORMAT, self.describe(), sources])
         return hashlib.blake2b(facts.encode(), digest_size=16).hexdigest()
@@ -106,7 +121,7 @@ def _read_chunk(sources: list[Source]) -> list[list[str]]:
     return result
 
 
-def _assemble(sources: list[Source], texts: list[list[str]]) -> list[Document]:
+def _assemble(sources: list[Source], texts: list[list[str]]) -> list[_Document]:
     """Drop repeated paragraphs, then near duplicates, and join what is left of each file."""
     seen: set[bytes] = set()
     owners: list[int] = []
@@ -120,7 +135,7 @@ def _assemble(sources: list[Source], texts: list[list[str]]) -> list[Document]:
     joined: dict[int, list[str]] = {}
     for index in np.flatnonzero(~near_duplicates(kept)):
         joined.setdefault(owners[index], []).append(kept[index])
-    documents = [Document("\n\n".join(own) + "\n", sources[owner].key) for owner, own in joined.items()]
+    documents = [_Document("\n\n".join(own) + "\n", sources[owner].key) for owner, own in joined.items()]
     return [document for document in documents if len(document.text.split()) >= _LEAST_WORDS]
 
 

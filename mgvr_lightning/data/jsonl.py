@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from mgvr_lightning.data.rows import BOM, Row, encodable_fault, not_utf8, open_stream, reading
+from mgvr_lightning.data.corpus import Piece, Row
+from mgvr_lightning.data.rows import (
+    BOM,
+    compression,
+    decoded,
+    encodable,
+    lines,
+    open_stream,
+    reading,
+    size,
+    text_bytes,
+    too_long,
+)
 
+_BLOCK = 2**20
 _NAMES = {
     dict: "an object",
     list: "a list",
@@ -18,36 +33,94 @@ _NAMES = {
 }
 
 
-def jsonl_rows(path: Path, column: str) -> Iterator[Row]:
-    r"""Yield one row per line that isn't blank; only ``\n`` ends a line.
+@dataclass(frozen=True)
+class JsonLinesPiece(Piece):
+    r"""The lines that begin in a range of a file of one JSON object per line; only ``\n`` ends a line.
 
-    Args:
-        path: A file of one JSON object per line in UTF-8, plain or compressed; a byte-order mark is dropped.
+    A line has the number that it has among the lines of its range. Blank lines are no rows; a byte-order mark
+    at the start of the file is dropped.
+
+    Attributes:
+        path: The file, in UTF-8, plain or compressed.
         column: The field that holds the text.
+        start: First byte of the range; 0 in a compressed file.
+        end: End of the range; beyond the file in a compressed one.
+        bytes: Estimate of the text.
+    """
+
+    path: Path
+    column: str
+    start: int
+    end: int
+    bytes: int
+
+    def rows(self) -> Iterator[Row]:
+        """Yield one row per line that isn't blank.
+
+        Raises:
+            InputError: If the file as a whole cannot be read or unpacked.
+        """
+        with reading(self.path), open_stream(self.path) as stream:
+            for number, (offset, line) in enumerate(lines(stream, self.start, self.end), 1):
+                if line is None:
+                    yield Row(number, None, too_long())
+                elif line.strip():
+                    content = line.removeprefix(BOM) if offset == 0 else line
+                    yield parse(number, content, offset + len(line) - len(content), self.column)
+
+    def place(self, number: int) -> str:
+        """Return the file and the line in it."""
+        return f"{self.path}, line {self._lines_before() + number:,}"
+
+    def _lines_before(self) -> int:
+        if self.start == 0:
+            return 0
+        count, last, left = 0, b"", self.start
+        with reading(self.path), self.path.open("rb") as stream:
+            while left and (block := stream.read(min(left, _BLOCK))):
+                count += block.count(b"\n")
+                last, left = block[-1:], left - len(block)
+        return count + (last != b"\n")
+
+
+def jsonl_pieces(path: Path, column: str, most: int) -> list[JsonLinesPiece]:
+    """Cut a file into pieces of about ``most`` bytes; a compressed one is not cut.
 
     Raises:
-        InputError: If the file as a whole cannot be read or unpacked.
+        InputError: If the file cannot be found.
     """
-    offset = 0
-    with reading(path), open_stream(path) as stream:
-        for number, line in enumerate(stream, 1):
-            content = line.removeprefix(BOM) if number == 1 else line
-            if content.strip():
-                yield _row(number, content, offset + len(line) - len(content), column)
-            offset += len(line)
+    if compression(path):
+        return [JsonLinesPiece(path, column, 0, sys.maxsize, text_bytes(path))]
+    total = size(path)
+    starts = range(0, total, most)
+    return [
+        JsonLinesPiece(path, column, start, min(start + most, total), min(most, total - start))
+        for start in starts
+    ]
 
 
-def _row(number: int, content: bytes, offset: int, column: str) -> Row:
+def parse(number: int, line: bytes, offset: int, column: str) -> Row:
+    """Return the row that a line holds.
+
+    Args:
+        number: The number that the row gets.
+        line: The line's bytes, without a byte-order mark.
+        offset: Their place in the file.
+        column: The field that holds the text.
+    """
+    json_text, damage = decoded(line, offset)
     try:
-        record = json.loads(content.decode())
-    except UnicodeDecodeError as error:
-        return Row(number, None, not_utf8(error, offset))
+        record = json.loads(json_text)
     except json.JSONDecodeError as error:
-        return Row(number, None, f"is not JSON: {error.msg} at column {error.colno:,}")
+        what = error.msg.removesuffix(" at")
+        return Row(number, None, damage or f"is not JSON: {what} at column {error.colno:,}")
     except (ValueError, RecursionError) as error:
-        return Row(number, None, f"is not usable JSON: {error}")
+        return Row(number, None, damage or f"is not usable JSON: {error}")
     fault = _fault(record, column)
-    return Row(number, None, fault) if fault else Row(number, record[column])
+    if fault:
+        return Row(number, None, damage or fault)
+    text, half = encodable(record[column], repr(column))
+    return Row(number, text, damage or half)
 
 
 def _fault(record: object, column: str) -> str:
@@ -56,10 +129,9 @@ def _fault(record: object, column: str) -> str:
     if column not in record:
         there = ", ".join(map(repr, record)) or "none"
         return f"has no field {column!r} (there are: {there}); see the option `column`"
-    text = record[column]
-    if not isinstance(text, str):
-        return f"has {_name(text)} in {column!r}, not a string"
-    return encodable_fault(text, repr(column))
+    if not isinstance(record[column], str):
+        return f"has {_name(record[column])} in {column!r}, not a string"
+    return ""
 
 
 def _name(value: object) -> str:

@@ -53,10 +53,12 @@ class Order:
     Args:
         size: number of examples, at least 1.
         seed: the data seed.
+        stream: which of several orders under one seed; they are unrelated.
     """
 
-    def __init__(self, size: int, seed: int) -> None:
-        self.size, self.seed = size, seed
+    def __init__(self, size: int, seed: int, stream: int = 0) -> None:
+        self.size = size
+        self.key = f"{seed}" if stream == 0 else f"{seed}/source {stream}"
 
     def __call__(self, positions: Indices) -> Indices:
         """Maps positions (n,), from 0, to example indices (n,)."""
@@ -64,5 +66,5 @@ class Order:
         indices = np.empty_like(positions)
         for epoch in np.unique(epochs):
             here = epochs == epoch
-            indices[here] = Permutation(self.size, f"{self.seed}/{epoch}")(offsets[here])
+            indices[here] = Permutation(self.size, f"{self.key}/{epoch}")(offsets[here])
         return indices

@@ -3,65 +3,152 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mgvr_lightning.data.rows import Row, reading
+from mgvr_lightning.data.corpus import Piece, Row
+from mgvr_lightning.data.rows import LONGEST, reading, too_long
 from mgvr_lightning.errors import InputError
 
-_BATCH = 256
+_BATCH_BYTES = 2**20
+_MOST_ROWS = 64
+_BUFFER = 2**20
 
 
-def check_parquet(path: Path, column: str) -> None:
-    """Read the footer only.
+@dataclass(frozen=True)
+class ParquetPiece(Piece):
+    """Consecutive row groups of a file; a row has the number that it has in the file, from 1.
+
+    Attributes:
+        path: The file.
+        column: The column that holds the text.
+        groups: The row groups.
+        first: How many rows are before them in the file.
+        count: How many rows they have.
+        bytes: Estimate of the text: what all columns have.
+    """
+
+    path: Path
+    column: str
+    groups: range
+    first: int
+    count: int
+    bytes: int
+
+    def rows(self) -> Iterator[Row]:
+        """Yield every row, one small batch in memory at a time.
+
+        Raises:
+            InputError: If the file cannot be read.
+        """
+        number = self.first
+        with reading(self.path), _open(self.path) as file:
+            most = max(1, min(_MOST_ROWS, _BATCH_BYTES * self.count // max(1, self.bytes)))
+            for batch in file.iter_batches(
+                most, row_groups=list(self.groups), columns=[self.column], use_threads=False
+            ):
+                yield from values(batch.column(0), number + 1, self.column)
+                number += len(batch)
+            if number != self.first + self.count:
+                raise OSError(f"it has {number - self.first:,} of the {self.count:,} rows that it tells of")
+
+    def place(self, number: int) -> str:
+        """Return the file and the row in it."""
+        return f"{self.path}, row {number:,}"
+
+
+def parquet_groups(path: Path, column: str) -> list[tuple[int, int]]:
+    """Return the rows of each row group and the bytes that they have unpacked, by the footer only.
 
     Raises:
         InputError: If the file is no Parquet file, or ``column`` is missing or holds no strings.
     """
-    with reading(path):
-        schema = pq.read_schema(path)
-    if column not in schema.names:
-        raise InputError(
-            f"{path} has no column {column!r}; its columns are {', '.join(map(repr, schema.names))}.\n"
-            "Choose the one with the text by the option `column`."
-        )
-    kind = schema.field(column).type
-    values = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if not (
-        pa.types.is_string(values) or pa.types.is_large_string(values) or pa.types.is_string_view(values)
-    ):
-        raise InputError(
-            f"{path}: column {column!r} holds {kind}, not strings; its columns are "
-            f"{', '.join(map(repr, schema.names))}.\nChoose the one with the text by the option `column`."
-        )
+    with reading(path), _open(path) as file:
+        schema, facts = file.schema_arrow, file.metadata
+        check_column(column, schema.names, str(path))
+        check_strings(column, schema.field(column).type, schema.names, str(path))
+        # Of all columns: asking for one column's facts ends the process where they are damaged.
+        groups = [facts.row_group(index) for index in range(facts.num_row_groups)]
+        return [(group.num_rows, group.total_byte_size) for group in groups]
 
 
-def parquet_rows(path: Path, column: str) -> Iterator[Row]:
-    """Yield every row, one batch in memory at a time.
+def parquet_pieces(path: Path, column: str, groups: list[tuple[int, int]], most: int) -> list[ParquetPiece]:
+    """Cut a file at borders of its ``parquet_groups`` into pieces of about ``most`` bytes of text."""
+    pieces: list[ParquetPiece] = []
+    start = first = rows = total = 0
+    for end, (count, size) in enumerate(groups, 1):
+        rows, total = rows + count, total + size
+        if rows and (total >= most or end == len(groups)):
+            pieces.append(ParquetPiece(path, column, range(start, end), first, rows, total))
+            start, first, rows, total = end, first + rows, 0, 0
+    return pieces
+
+
+def check_strings(column: str, kind: pa.DataType, there: list[str], where: str) -> None:
+    """Check that a column holds strings.
 
     Raises:
-        InputError: If the file cannot be read.
+        InputError: If it doesn't.
     """
-    import datasets  # noqa: PLC0415  (a second, which only Parquet needs)
-
-    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # faults are told once, by `reading`
-    number = 0
-    with reading(path):
-        rows = datasets.load_dataset(
-            "parquet", data_files=str(path), split="train", streaming=True, columns=[column]
+    held = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not (pa.types.is_string(held) or pa.types.is_large_string(held) or pa.types.is_string_view(held)):
+        raise InputError(
+            f"{where}: column {column!r} holds {kind}, not strings; its columns are "
+            f"{', '.join(map(repr, there))}.\nChoose the one with the text by the option `column`."
         )
-        for table in rows.with_format("arrow").iter(_BATCH):
-            for value in table.column(column):
-                number += 1
-                yield _row(number, value, column)
+
+
+def check_column(column: str, there: list[str], where: str) -> None:
+    """Check that there is one column of a name.
+
+    Raises:
+        InputError: If there is none, or several.
+    """
+    if there.count(column) != 1:
+        has = "has no column" if column not in there else f"has {there.count(column)} columns"
+        raise InputError(
+            f"{where} {has} {column!r}; its columns are {', '.join(map(repr, there))}.\n"
+            "Choose the one with the text by the option `column`."
+        )
+
+
+def values(array: Any, number: int, column: str) -> Iterator[Row]:
+    """Yield the strings of an Arrow array as rows.
+
+    Args:
+        array: The array, of any type of string.
+        number: The first row's number.
+        column: Its name, for faults.
+    """
+    try:
+        texts = array.to_pylist()
+    except UnicodeDecodeError:  # tell apart which
+        texts = None
+    for index in range(len(array)):
+        if texts is not None and texts[index] is not None and len(texts[index]) <= LONGEST // 4:
+            yield Row(number + index, texts[index])
+        else:
+            yield _row(number + index, array[index], column)
 
 
 def _row(number: int, value: Any, column: str) -> Row:
     try:
         text = value.as_py()
     except UnicodeDecodeError as error:
-        return Row(number, None, f"is not UTF-8 at byte {error.start:,} of {column!r}")
-    return Row(number, text, "" if text is not None else f"has null in {column!r}, not a string")
+        fault = f"is not UTF-8 at byte {error.start:,} of {column!r}"
+        text = error.object.decode(errors="replace")
+        return Row(number, text, fault) if len(error.object) <= LONGEST else Row(number, None, too_long())
+    if text is None:
+        return Row(number, None, f"has null in {column!r}, not a string")
+    if len(text.encode()) > LONGEST:
+        return Row(number, None, too_long())
+    return Row(number, text)
+
+
+def _open(path: Path) -> pq.ParquetFile:
+    # Without the buffer a whole column chunk would be in memory.
+    return pq.ParquetFile(str(path), buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True)

@@ -4,152 +4,181 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import sys
-import tempfile
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from mgvr_lightning.data.build import SPLITS, build
-from mgvr_lightning.data.corpus import Corpus
-from mgvr_lightning.data.tokenizer import SMALLEST, Tokenizer
-from mgvr_lightning.data.tokens import Tokens
+from mgvr_lightning.data.byte_progress import ByteProgress
+from mgvr_lightning.data.corpus import Corpus, Piece
+from mgvr_lightning.data.digests import Digests
+from mgvr_lightning.data.encoder import Job
+from mgvr_lightning.data.join import FORMAT, join
+from mgvr_lightning.data.prepared import Prepared, load
+from mgvr_lightning.data.splits import Splits
+from mgvr_lightning.data.tokenizer import Tokenizer
+from mgvr_lightning.data.workers import encode
+from mgvr_lightning.data.workshop import Workshop
 from mgvr_lightning.errors import InputError
 
-FORMAT = 1
-MANIFEST = "manifest.json"
-TOKENIZER = "tokenizer.json"
+DIGESTS = ".digests.json"
+_WAIT_SECONDS = 0.3
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """Token files that are ready to train on.
+class Part:
+    """A share of the work, for one of several machines.
 
-    Attributes:
-        folder: Where they lie.
-        tokenizer: What made the ids; the model's size is ``tokenizer.size``.
-        train: Training split. In all splits a separator comes *before* each document and nowhere else.
-        validation: Documents to choose by.
-        test: Documents to report on.
-        manifest: Where all of it came from, as plain JSON: ``format``, ``tokenizer`` (hash, size, separator,
-            whether it is ``lossless`` on the validation text), ``corpus`` (fingerprint and description),
-            ``skipped_rows``, ``held_out``, ``splits`` (tokens, documents, bytes, hash, width, shards) and
-            ``compression`` (bits per byte of gzip -9 and xz -9 on validation text, and on how many bytes).
+    Args:
+        index: Which one, from 1.
+        count: How many there are.
+
+    Raises:
+        InputError: If there is no such part.
     """
 
-    folder: Path
-    tokenizer: Tokenizer
-    train: Tokens
-    validation: Tokens
-    test: Tokens
-    manifest: dict[str, Any]
+    index: int = 1
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.index <= self.count:
+            raise InputError(f"part {self.index} of {self.count}: expected a number from 1 to {self.count}.")
+
+    def has(self, piece: int) -> bool:
+        """Return whether a piece belongs to this part."""
+        return piece % self.count == self.index - 1
 
 
-def prepare(
-    corpus: Corpus,
-    cache: Path,
-    *,
-    vocabulary: int | None,
-    tokenizer: Path | None,
-    held_out: float = 0.02,
-    progress: bool = True,
-) -> Prepared:
-    """Split a corpus by document, turn it into ids and keep them; a second call finds them again.
+class Preparation:
+    """One corpus to be prepared with one tokenizer under one rule.
 
-    A document's split depends on nothing but a hash of its text, so exact duplicates share one.
+    A second preparation of the same finds the first one's result; one that was interrupted goes on where it
+    stopped; several at once share the work, on one machine or, with a shared ``cache``, on many.
 
     Args:
         corpus: Where the text comes from.
+        fingerprint: Its fingerprint, from ``fingerprint``.
+        tokenizer: What turns it into ids.
+        splits: The rule that divides its documents.
         cache: Folder of prepared corpora; made if need be.
-        vocabulary: Number of ids of a byte-level BPE to train on the training documents, or None.
-        tokenizer: A ``tokenizer.json`` to use instead, or None; exactly one of the two is given.
-        held_out: Share of the documents for validation, and the same again for test, in (0, 0.5).
         progress: Whether to draw progress bars and say on stderr what was reused.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        fingerprint: str,
+        tokenizer: Tokenizer,
+        splits: Splits,
+        cache: Path,
+        progress: bool = True,
+    ) -> None:
+        self._corpus, self._fingerprint = corpus, fingerprint
+        self._tokenizer, self._splits = tokenizer, splits
+        self._cache, self._progress = cache, progress
+        request = [FORMAT, self._fingerprint, tokenizer.hash, splits.key()]
+        kind = type(corpus).__name__.lower()
+        self.folder = cache / f"{kind}-{tokenizer.size}-{_key(request)}"
+
+    def run(self, part: Part | None = None, processes: int | None = None) -> Prepared | None:
+        """Prepare the corpus, or this part of it; whoever finishes the last piece joins them.
+
+        Args:
+            part: The share of the work to do; None to see all of it through.
+            processes: How many to use; None for one per core.
+
+        Returns:
+            The prepared corpus; None if pieces of other parts are still missing.
+
+        Raises:
+            InputError: If the corpus cannot be read, is empty or changed meanwhile, or a split would get no
+                document.
+        """
+        if self.folder.exists():
+            self._say(f"Reusing the prepared corpus in {self.folder}")
+            return load(self.folder)
+        pieces = list(self._corpus.pieces())
+        plan = _key([piece.bytes for piece in pieces])
+        workshop = Workshop(self._cache / f".preparing-{self.folder.name}-{plan}")
+        try:
+            return self._work(workshop, pieces, part, processes)
+        except FileNotFoundError:
+            if not self.folder.exists():  # else somebody else was done first and has cleared up
+                raise
+            return load(self.folder)
+
+    def _work(
+        self, workshop: Workshop, pieces: list[Piece], part: Part | None, processes: int | None
+    ) -> Prepared | None:
+        workshop.open(self._tokenizer)
+        jobs = [
+            Job(index, piece, self._splits, self._corpus.bad_rows)
+            for index, piece in enumerate(pieces)
+            if part is None or part.has(index)
+        ]
+        self._encode(workshop, jobs, processes)
+        if self.folder.exists():
+            workshop.remove()
+            return load(self.folder)
+        missing = sum(not workshop.done(index) for index in range(len(pieces)))
+        if missing:
+            self._say(
+                f"This part is done. {missing:,} of {len(pieces):,} pieces are left for other parts; whoever "
+                f"finishes last, or a run without parts, joins them into {self.folder}."
+            )
+            return None
+        with workshop.joining():
+            if not self.folder.exists():
+                self._join(workshop, len(pieces))
+        workshop.remove()
+        return load(self.folder)
+
+    def _encode(self, workshop: Workshop, jobs: Sequence[Job], processes: int | None) -> None:
+        total = sum(job.piece.bytes for job in jobs)
+        waited = False
+        while not self.folder.exists():
+            todo = [job for job in jobs if not workshop.done(job.index)]
+            if not todo:
+                return
+            before = total - sum(job.piece.bytes for job in todo)
+            title = f"Preparing {self.folder.name}"
+            with ByteProgress(title, total, before, show=self._progress) as bar:
+                encode(todo, workshop, processes, bar.advance)
+            if all(workshop.done(job.index) for job in todo):
+                return
+            if not waited:
+                self._say("Another process works on the same pieces; waiting for it.")
+            waited = True
+            time.sleep(_WAIT_SECONDS)
+
+    def _join(self, workshop: Workshop, pieces: int) -> None:
+        if fingerprint(self._corpus, self._cache, self._progress) != self._fingerprint:
+            workshop.remove()
+            raise InputError(
+                "the corpus changed while it was prepared, so what was prepared is of no use. Run it again."
+            )
+        kind = {"kind": type(self._corpus).__name__, "fingerprint": self._fingerprint}
+        facts = {**kind, **self._corpus.describe()}
+        join(workshop, pieces, self._tokenizer, self._splits, facts, self.folder)
+
+    def _say(self, message: str) -> None:
+        if self._progress:
+            tqdm.write(message, file=sys.stderr)
+
+
+def fingerprint(corpus: Corpus, cache: Path, progress: bool) -> str:
+    """Return a corpus's fingerprint; digests of its files are kept in ``cache``.
 
     Raises:
-        InputError: If an option is out of range, the corpus cannot be read or is empty, a split would get no
-            document, or the cached files don't belong together.
+        InputError: If the corpus is not there.
     """
-    _check_options(vocabulary, tokenizer, held_out)
-    given = Tokenizer.load(tokenizer) if tokenizer is not None else None
     corpus.progress = progress
-    fingerprint = corpus.fingerprint()
-    request = [FORMAT, fingerprint, vocabulary if given is None else given.hash, held_out]
-    key = hashlib.blake2b(json.dumps(request).encode(), digest_size=8).hexdigest()
-    size = vocabulary if given is None else given.size
-    folder = cache / f"{type(corpus).__name__.lower()}-{size}-{key}"
-    if folder.exists():
-        if progress:
-            tqdm.write(f"Reusing the prepared corpus in {folder}", file=sys.stderr)
-        return load(folder)
-    cache.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=".preparing-", dir=cache))
-    try:
-        built = build(corpus, temporary, given or vocabulary or SMALLEST, held_out, progress)
-        _write_manifest(temporary, corpus, fingerprint, built)
-        _move(temporary, folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    return load(folder)
+    return corpus.fingerprint(Digests(cache / DIGESTS, progress))
 
 
-def _check_options(vocabulary: int | None, tokenizer: Path | None, held_out: float) -> None:
-    if (vocabulary is None) == (tokenizer is None):
-        raise InputError(
-            "give either `vocabulary` (train a BPE of that size) or `tokenizer` (a tokenizer.json)."
-        )
-    if not 0 < held_out < 0.5:
-        raise InputError(f"`held_out` is {held_out}; it is a share above 0 and below 0.5, such as 0.02.")
-    if vocabulary is not None and vocabulary < SMALLEST:
-        raise InputError(f"`vocabulary` is {vocabulary}; 256 bytes and the separator take {SMALLEST}.")
-
-
-def load(folder: Path) -> Prepared:
-    """Open a prepared folder, whatever corpus it came from.
-
-    Raises:
-        InputError: If a file is missing, has another size than the manifest says, or the tokenizer is not the
-            one that made the ids.
-    """
-    path = folder / MANIFEST
-    try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}\nDelete the folder to have it rebuilt.") from error
-    if manifest.get("format") != FORMAT:
-        raise InputError(
-            f"{path} has format {manifest.get('format')!r}; this version reads {FORMAT}.\n"
-            "Delete the folder to have it rebuilt."
-        )
-    tokenizer = Tokenizer.load(folder / TOKENIZER)
-    expected = manifest["tokenizer"]["hash"]
-    if tokenizer.hash != expected:
-        raise InputError(
-            f"{folder / TOKENIZER} has the hash {tokenizer.hash}, but the ids beside it were made by the "
-            f"tokenizer {expected}, says {path}.\n"
-            "Put that tokenizer back, or delete the folder to have it rebuilt."
-        )
-    splits = {name: Tokens(folder, manifest["splits"][name]) for name in SPLITS}
-    return Prepared(folder, tokenizer, **splits, manifest=manifest)
-
-
-def _write_manifest(folder: Path, corpus: Corpus, fingerprint: str, built: dict[str, Any]) -> None:
-    description = corpus.describe()
-    manifest = {
-        "format": FORMAT,
-        "corpus": {"kind": type(corpus).__name__, "fingerprint": fingerprint, **description},
-        "skipped_rows": description.get("skipped_rows", 0),
-        **built,
-    }
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-
-
-def _move(temporary: Path, folder: Path) -> None:
-    try:
-        temporary.rename(folder)
-    except OSError:
-        if not folder.exists():  # else another process was faster and made the same
-            raise
+def _key(request: list[Any]) -> str:
+    return hashlib.blake2b(json.dumps(request).encode(), digest_size=8).hexdigest()

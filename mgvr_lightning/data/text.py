@@ -1,64 +1,54 @@
 """Text as language-modelling windows."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mgvr_lightning.data.batch import Examples, Ids
+from mgvr_lightning.data.batch import Ids
 from mgvr_lightning.data.builtin import Builtin
 from mgvr_lightning.data.corpus import Corpus
-from mgvr_lightning.data.order import Indices, Order
-from mgvr_lightning.data.prepare import Prepared, prepare
+from mgvr_lightning.data.mixture import shares
+from mgvr_lightning.data.prepare import Part, Preparation, fingerprint
+from mgvr_lightning.data.prepared import Prepared, load
+from mgvr_lightning.data.splits import TEST, TRAIN, VALIDATION, Everything, HeldOut, Splits, Without
 from mgvr_lightning.data.token_data import TokenData
-from mgvr_lightning.data.tokens import Tokens
+from mgvr_lightning.data.tokenizer import Tokenizer
+from mgvr_lightning.data.vocabulary import Lesson, learn
+from mgvr_lightning.data.windows import TextExamples, Windows, inputs_and_targets
 from mgvr_lightning.errors import InputError
 
 
-class Windows(Examples):
-    """Consecutive windows of a token sequence, shuffled. Each one's last target is the next one's first id.
+@dataclass
+class Source:
+    """A corpus in a mixture.
 
     Args:
-        tokens: the token sequence.
-        context: T, tokens of a window.
-        seed: of the order.
+        corpus: where the text comes from.
+        weight: its share of the windows, in any unit.
     """
 
-    def __init__(self, tokens: Tokens, context: int, seed: int) -> None:
-        self.tokens, self.context = tokens, context
-        self.count = max(0, (len(tokens) - 1) // context)
-        self.order = Order(max(1, self.count), seed)
-
-    def window(self, index: int) -> Ids:
-        """(T + 1,) ids of window `index`."""
-        return self.tokens.read(index * self.context, self.context + 1)
-
-    def rows(self, positions: Indices) -> tuple[Ids, Ids]:
-        """Makes the windows at `positions`."""
-        rows = np.stack([self.window(int(index)) for index in self.order(positions)])
-        return np.ascontiguousarray(rows[:, :-1]), np.ascontiguousarray(rows[:, 1:])
-
-    def scored(self, positions: Indices) -> int:
-        """Every target is scored."""
-        return len(positions) * self.context
-
-    def spread(self, count: int | None) -> tuple[Ids, Ids]:
-        """At most `count` windows, evenly spread, in their own order; None for all."""
-        count = self.count if count is None else min(count, self.count)
-        rows = np.stack([self.window(index * self.count // count) for index in range(count)])
-        return np.ascontiguousarray(rows[:, :-1]), np.ascontiguousarray(rows[:, 1:])
+    corpus: Corpus
+    weight: float = 1.0
 
 
 class Text(TokenData):
-    """Language modelling on a corpus, prepared once and cached as tokens.
+    """Language modelling on a corpus, or on several mixed by weight, prepared once and cached as tokens.
 
     Args:
-        corpus: where the text comes from; null for the built-in corpus.
+        corpus: where the text comes from; null for the built-in corpus. A list of corpora with weights mixes
+            them: the shares of the windows that are trained on, and of those that are validated on.
         vocabulary: entries of the byte-level BPE that is trained on the corpus.
+        vocabulary_bytes: the most text that the BPE is trained on, in bytes, from all over the corpus.
         tokenizer: a tokenizer.json to use instead of training one.
         context: T, tokens of a window.
         held_out: share of the documents that goes to validation, and again to test, chosen by content hash.
+        validation: a corpus to validate on instead; nothing is held out then, documents that it shares with
+            the training text are left out of training, and `test` takes all of it.
+        isolate_documents: whether a token attends to its own document only; otherwise windows are read
+            across the separators in them.
         validation_windows: number of windows to validate on, evenly spread over the held-out text; null for
             all. `test` always takes all of its split.
         prompts: texts that `predict` continues; null for the beginnings of validation windows.
@@ -72,11 +62,14 @@ class Text(TokenData):
 
     def __init__(
         self,
-        corpus: Corpus | None = None,
+        corpus: Corpus | list[Source] | None = None,
         vocabulary: int = 4096,
+        vocabulary_bytes: int = 2**26,
         tokenizer: str | None = None,
         context: int = 256,
         held_out: float = 0.02,
+        validation: Corpus | None = None,
+        isolate_documents: bool = False,
         validation_windows: int | None = 128,
         prompts: list[str] | None = None,
         cache: str = "data",
@@ -92,37 +85,91 @@ class Text(TokenData):
             raise InputError(
                 f"data.validation_windows: {validation_windows}. Expected 1 or more, or null for all."
             )
-        self.corpus = corpus if corpus is not None else Builtin()
-        self._vocabulary, self._tokenizer = vocabulary, tokenizer
-        self._context, self._held_out = context, held_out
-        self.validation_windows, self._prompts, self._cache = validation_windows, prompts, cache
-        self.prepared: Prepared | None = None
+        self.sources = corpus if isinstance(corpus, list) else [Source(corpus or Builtin())]
+        shares(self.weights, max(len(self.sources), 2**20))  # refuses what isn't a weight
+        self.validation, self._held_out = validation, HeldOut(held_out)
+        self._vocabulary, self._vocabulary_bytes, self._tokenizer = vocabulary, vocabulary_bytes, tokenizer
+        self._context, self.isolate_documents = context, isolate_documents
+        self.validation_windows, self._prompts, self._cache = validation_windows, prompts, Path(cache)
+        self.prepared: list[Prepared] = []
+
+    @property
+    def weights(self) -> list[float]:
+        """The shares of the sources."""
+        return [source.weight for source in self.sources]
 
     def prepare_data(self) -> None:
         """Prepares the tokens, in one process per machine."""
-        if self.prepared is None:
-            self.prepared = self._prepare(progress=True)
+        if not self.prepared:
+            self.prepare(progress=True)
+
+    def prepare(
+        self, part: Part | None = None, processes: int | None = None, progress: bool = True
+    ) -> list[Path]:
+        """Prepares the tokens, or a part of them.
+
+        Args:
+            part: the share of the work; None to see all of it through.
+            processes: how many to use; None for one per core.
+            progress: whether to say how it goes.
+
+        Returns:
+            The prepared folders, one per source, then the validation corpus's; empty if pieces of other parts
+            are still missing.
+
+        Raises:
+            InputError: a corpus cannot be read or holds too little, or an option doesn't fit.
+        """
+        rule: Splits = self._held_out
+        held_apart = []
+        if self.validation is not None:
+            known = fingerprint(self.validation, self._cache, progress)
+            rule = Without.texts(known, self.validation.texts())
+            held_apart = [(self.validation, known, Everything())]
+        marks = [fingerprint(source.corpus, self._cache, progress) for source in self.sources]
+        tokenizer = self._learned(marks, rule, progress)
+        corpora = [source.corpus for source in self.sources]
+        work = [*zip(corpora, marks, [rule] * len(marks), strict=True), *held_apart]
+        results = [
+            Preparation(corpus, mark, tokenizer, splits, self._cache, progress).run(part, processes)
+            for corpus, mark, splits in work
+        ]
+        self.prepared = [result for result in results if result is not None]
+        if len(self.prepared) < len(results):
+            self.prepared = []
+        return [prepared.folder for prepared in self.prepared]
 
     def setup(self, stage: str) -> None:
-        """Opens the tokens.
+        """Opens the tokens; those that one process of each machine prepared.
 
         Raises:
             InputError: a split is shorter than a window.
         """
-        if self.prepared is None:
-            self.prepared = self._prepare(progress=False)
-        for split in ("train", "validation", "test"):
-            tokens: Tokens = getattr(self.prepared, split)
-            if len(tokens) <= self.context:
-                raise InputError(
-                    f"{self.prepared.folder}: the {split} split has {len(tokens)} tokens, but a window needs "
-                    f"{self.context + 1}. Give more text, a smaller data.context or a larger data.held_out."
-                )
+        if self.trainer is not None and self.trainer.world_size > 1:
+            folders = [str(prepared.folder) for prepared in self.prepared]
+            folders = self.trainer.strategy.broadcast(folders)
+            self.prepared = self.prepared or [load(Path(folder)) for folder in folders]
+        if not self.prepared:
+            self.prepare(progress=False)
+        for prepared in self.prepared:
+            for split, tokens in prepared.splits.items():
+                if len(tokens) <= self.context:
+                    raise InputError(
+                        f"{prepared.folder}: the {split} split has {len(tokens)} tokens, but a window needs "
+                        f"{self.context + 1}. Give more text, a smaller data.context or a larger "
+                        "data.held_out."
+                    )
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What made the tokens."""
+        assert self.prepared, "setup comes first"
+        return self.prepared[0].tokenizer
 
     @property
     def vocabulary(self) -> int:
         """Number of token ids."""
-        return self._opened.tokenizer.size
+        return self.tokenizer.size
 
     @property
     def context(self) -> int:
@@ -130,74 +177,99 @@ class Text(TokenData):
         return self._context
 
     @property
+    def document_start(self) -> int | None:
+        """The separator, where documents are isolated."""
+        return self.tokenizer.separator if self.isolate_documents else None
+
+    @property
     def token_bytes(self) -> NDArray[np.int64]:
         """(vocabulary,) bytes of text that each id stands for, 0 for control tokens."""
-        return self._opened.tokenizer.token_bytes()
+        return self.tokenizer.token_bytes()
 
     @property
     def facts(self) -> dict[str, Any]:
         """Tokenizer, tokens, windows and order."""
-        prepared = self._opened
-        validation = self._windows("validation")
-        count = validation.count if self.validation_windows is None else self.validation_windows
+        counts = [count for _, count in self._validation_counts()]
+        train = [windows.tokens.hash for windows in self._windows(TRAIN)]
+        validation = [windows.tokens.hash for windows in self._windows(VALIDATION)]
         return {
-            "tokenizer": prepared.tokenizer.hash,
-            "train_tokens": prepared.train.hash,
-            "validation_tokens": prepared.validation.hash,
-            "validation_windows": min(count, validation.count),
+            "tokenizer": self.tokenizer.hash,
+            "train_tokens": train[0] if len(train) == 1 else train,
+            "validation_tokens": validation[0] if len(validation) == 1 else validation,
+            "validation_windows": counts[0] if len(counts) == 1 else counts,
+            "weights": None if len(train) == 1 else self.weights,
             "context": self.context,
+            "isolate_documents": self.isolate_documents,
             "global_batch": self.global_batch,
             "data_seed": self.seed,
         }
 
     def describe(self) -> dict[str, Any]:
-        """The manifest of the prepared tokens."""
-        return self._opened.manifest
+        """The manifests of the prepared tokens."""
+        manifests = [prepared.manifest for prepared in self.prepared]
+        return manifests[0] if len(manifests) == 1 else {"sources": manifests}
 
-    def examples(self) -> Windows:
+    def examples(self) -> TextExamples:
         """The training windows."""
-        return self._windows("train")
+        return TextExamples(self._windows(TRAIN), self.weights, self.seed)
 
     def held_out(self, split: str) -> tuple[Ids, Ids]:
         """The windows of `validation` or `test`."""
-        return self._windows(split).spread(self.validation_windows if split == "validation" else None)
+        if split == VALIDATION:
+            parts = [windows.spread(count) for windows, count in self._validation_counts()]
+        else:
+            parts = [windows.spread(None) for windows in self._windows(TEST)]
+        return inputs_and_targets(np.concatenate(parts))
 
     def epochs(self, steps: int) -> float:
-        """How often a run of so many steps goes through the training windows."""
-        return steps * self.global_batch / self._windows("train").count
+        """How often a run of so many steps goes through the windows of its most repeated source."""
+        return self.examples().order.epochs(steps * self.global_batch)
 
     def yardsticks(self) -> dict[str, float]:
-        """Bits per byte that gzip and xz need for the validation text."""
-        compression = self._opened.manifest["compression"]
-        return {name: compression[name] for name in ("gzip", "xz")}
+        """Bits per byte that gzip and xz need for the validation text; sources weighted as in training."""
+        texts = [self.prepared[-1]] if self.validation is not None else self.prepared
+        weights = [1.0] if self.validation is not None else self.weights
+        return {
+            name: float(np.average([text.manifest["compression"][name] for text in texts], weights=weights))
+            for name in ("gzip", "xz")
+        }
 
     def decode(self, ids: list[int]) -> str:
         """Text of token ids."""
-        return self._opened.tokenizer.decode(ids)
+        return self.tokenizer.decode(ids)
 
     def prompts(self) -> list[list[int]]:
         """Token ids of the prompts."""
         if self._prompts is None:
             return super().prompts()
-        tokenizer = self._opened.tokenizer
-        return [[tokenizer.separator, *tokenizer.encode(text)] for text in self._prompts]
+        return [[self.tokenizer.separator, *self.tokenizer.encode(text)] for text in self._prompts]
 
-    @property
-    def _opened(self) -> Prepared:
-        assert self.prepared is not None, "setup comes first"
-        return self.prepared
+    def _learned(self, marks: list[str], rule: Splits, progress: bool) -> Tokenizer:
+        if self._tokenizer is not None:
+            return Tokenizer.load(Path(self._tokenizer))
+        lessons = [
+            Lesson(source.corpus, mark, rule, source.weight)
+            for source, mark in zip(self.sources, marks, strict=True)
+        ]
+        return learn(lessons, self._vocabulary, self._vocabulary_bytes, self._cache, progress)
 
-    def _windows(self, split: str) -> Windows:
-        return Windows(getattr(self._opened, split), self.context, self.seed)
+    def _windows(self, split: str) -> list[Windows]:
+        """The windows of each source, or of the validation corpus."""
+        assert self.prepared, "setup comes first"
+        if self.validation is not None:
+            if split != TRAIN:
+                return [Windows(self.prepared[-1].splits[VALIDATION], self.context)]
+            return [Windows(prepared.splits[TRAIN], self.context) for prepared in self.prepared[:-1]]
+        return [Windows(prepared.splits[split], self.context) for prepared in self.prepared]
 
-    def _prepare(self, progress: bool) -> Prepared:
-        tokenizer = None if self._tokenizer is None else Path(self._tokenizer)
-        vocabulary = self._vocabulary if tokenizer is None else None
-        return prepare(
-            self.corpus,
-            Path(self._cache),
-            vocabulary=vocabulary,
-            tokenizer=tokenizer,
-            held_out=self._held_out,
-            progress=progress,
-        )
+    def _validation_counts(self) -> list[tuple[Windows, int]]:
+        """How many windows to validate on, of each source."""
+        sources = self._windows(VALIDATION)
+        if self.validation_windows is None:
+            return [(windows, windows.count) for windows in sources]
+        if len(sources) == 1:
+            return [(sources[0], min(self.validation_windows, sources[0].count))]
+        wanted = shares(self.weights, max(self.validation_windows, len(sources)))
+        return [
+            (windows, min(int(count), windows.count)) for windows, count in zip(sources, wanted, strict=True)
+        ]

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from multiprocessing import get_all_start_methods
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch.utils.data import DataLoader
 
 from mgvr_lightning.data.batch import Batch, Examples, FixedBatches, Ids, Remaining, TrainBatches
 from mgvr_lightning.data.layout import Layout
+from mgvr_lightning.data.prepare import Part
 from mgvr_lightning.errors import InputError
 
 
@@ -56,6 +58,14 @@ class TokenData(LightningDataModule):
     def facts(self) -> dict[str, Any]:
         """What two runs must have in common to be comparable, as plain JSON."""
 
+    @property
+    def document_start(self) -> int | None:
+        """Id of the token that begins a document which attends to nothing before it.
+
+        None where attention crosses documents.
+        """
+        return None
+
     def describe(self) -> dict[str, Any]:
         """Where the data come from, as plain JSON."""
         return {}
@@ -67,6 +77,21 @@ class TokenData(LightningDataModule):
     @abstractmethod
     def held_out(self, split: str) -> tuple[Ids, Ids]:
         """(N, T) ids and targets of the fixed set `validation` or `test`."""
+
+    def prepare(
+        self, part: Part | None = None, processes: int | None = None, progress: bool = True
+    ) -> list[Path]:
+        """Does ahead of a run what takes long.
+
+        Args:
+            part: the share of the work of one of several machines; None to see all of it through.
+            processes: how many to use; None for one per core.
+            progress: whether to say how it goes.
+
+        Returns:
+            The folders that training reads; none if it needs none, or parts are still missing.
+        """
+        return []
 
     def epochs(self, steps: int) -> float | None:
         """How often a run of so many steps goes through the training examples; None if they don't repeat."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mgvr_lightning.data.token_hash import TokenHash
 from mgvr_lightning.errors import InputError
 
 SHARD_TOKENS = 2**26
+_COPY_BYTES = 2**24
 WIDTHS = {"uint16": "<u2", "uint32": "<u4"}
 
 
@@ -26,10 +27,10 @@ class Tokens:
 
     Args:
         folder: Where the shards lie.
-        facts: The split's part of the manifest, as ``TokenWriter.close`` returned it.
+        facts: The split's part of the manifest, as ``ShardWriter.close`` returned it.
 
     Attributes:
-        hash: Hex digest of the ids, whatever their width and the size of the shards.
+        hash: Hex digest of the documents' ids, whatever their width and the size of the shards.
         documents: Number of documents, each with one separator.
         bytes: Bytes of UTF-8 text that the ids stand for, separators not counted.
 
@@ -85,7 +86,50 @@ class Tokens:
 
 
 class TokenWriter:
-    """Writes the ids of one split in shards and keeps count.
+    """Writes the ids of documents into one file and keeps count.
+
+    Args:
+        path: The file; it is not there yet.
+        vocabulary: Number of ids there are; it decides the width.
+    """
+
+    def __init__(self, path: Path, vocabulary: int) -> None:
+        self._vocabulary, self._dtype = vocabulary, np.dtype(WIDTHS[width(vocabulary)])
+        self._file = path.open("xb")
+        self._hash = TokenHash()
+        self._bytes = self._tokens = 0
+
+    def __enter__(self) -> TokenWriter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def add(self, ids: npt.NDArray[np.integer[Any]], text_bytes: int) -> None:
+        """Append one document.
+
+        Args:
+            ids: ``(n,)``, its ids, separator included.
+            text_bytes: Bytes of UTF-8 text in it.
+        """
+        assert len(ids) == 0 or 0 <= ids.min() <= ids.max() < self._vocabulary
+        self._file.write(ids.astype(self._dtype).tobytes())
+        self._hash.add(ids)
+        self._tokens += len(ids)
+        self._bytes += text_bytes
+
+    def facts(self) -> dict[str, int]:
+        """Return counts of tokens, documents and bytes of text, and the value of the hash."""
+        return {
+            "tokens": self._tokens,
+            "documents": self._hash.documents,
+            "bytes": self._bytes,
+            "hash": self._hash.value,
+        }
+
+
+class ShardWriter:
+    """Joins token files into shards of at most ``shard_tokens`` ids.
 
     Args:
         folder: Where to write; it exists.
@@ -96,41 +140,56 @@ class TokenWriter:
 
     def __init__(self, folder: Path, name: str, vocabulary: int, shard_tokens: int = SHARD_TOKENS) -> None:
         assert shard_tokens > 0
-        self._folder, self._name, self._vocabulary, self._limit = folder, name, vocabulary, shard_tokens
+        self._folder, self._name, self._limit = folder, name, shard_tokens
         self._width = width(vocabulary)
-        self._shards: list[dict[str, str | int]] = []
-        self._digest = hashlib.blake2b(digest_size=16)
-        self._documents = self._bytes = self._total = 0
+        self._size = np.dtype(WIDTHS[self._width]).itemsize
+        self._shards: list[dict[str, Any]] = []
+        self._hash = TokenHash()
+        self._bytes = self._tokens = 0
 
-    def add(self, ids: Sequence[int], text_bytes: int) -> None:
-        """Append one document.
+    def append(self, path: Path, facts: dict[str, int]) -> None:
+        """Append a file that a ``TokenWriter`` for the same vocabulary wrote.
 
         Args:
-            ids: Its ids, separator included.
-            text_bytes: Bytes of UTF-8 text in it.
+            path: The file.
+            facts: What its writer returned.
+
+        Raises:
+            InputError: If the file is not as long as the facts say.
         """
-        array = np.asarray(ids, dtype=np.int64)
-        assert len(array) == 0 or 0 <= array.min() <= array.max() < self._vocabulary
-        self._digest.update(array.astype("<u4").tobytes())
-        self._documents += 1
-        self._bytes += text_bytes
-        self._total += len(array)
-        while len(array):
-            if not self._shards or self._shards[-1]["tokens"] == self._limit:
-                self._shards.append({"file": f"{self._name}-{len(self._shards):05}.bin", "tokens": 0})
-            shard = self._shards[-1]
-            piece, array = np.split(array, [self._limit - int(shard["tokens"])])
-            with (self._folder / str(shard["file"])).open("ab") as file:
-                file.write(piece.astype(WIDTHS[self._width]).tobytes())
-            shard["tokens"] = int(shard["tokens"]) + len(piece)
+        size = path.stat().st_size
+        if size != facts["tokens"] * self._size:
+            raise InputError(
+                f"{path} has {size:,} bytes, not the {facts['tokens'] * self._size:,} that were written.\n"
+                f"Delete the folder {path.parent} and prepare again."
+            )
+        with path.open("rb") as file:
+            while piece := file.read(min(self._room() * self._size, _COPY_BYTES)):
+                shard = self._shards[-1]
+                with (self._folder / shard["file"]).open("ab") as out:
+                    out.write(piece)
+                shard["tokens"] += len(piece) // self._size
+        self._hash.extend(TokenHash(facts["hash"], facts["documents"]))
+        self._tokens += facts["tokens"]
+        self._bytes += facts["bytes"]
 
     def close(self) -> dict[str, Any]:
-        """Return the facts for the manifest: counts, hash, integer width and shards."""
+        """Force the shards to disk and return the facts for the manifest: counts, hash, width and shards."""
+        shards = [shard for shard in self._shards if shard["tokens"]]
+        for shard in shards:
+            with (self._folder / shard["file"]).open("rb") as file:
+                os.fsync(file.fileno())
         return {
-            "tokens": self._total,
-            "documents": self._documents,
+            "tokens": self._tokens,
+            "documents": self._hash.documents,
             "bytes": self._bytes,
-            "hash": self._digest.hexdigest(),
+            "hash": self._hash.hex,
             "width": self._width,
-            "shards": self._shards,
+            "shards": shards,
         }
+
+    def _room(self) -> int:
+        """Number of ids that fit into the last shard, of which there is one."""
+        if not self._shards or self._shards[-1]["tokens"] == self._limit:
+            self._shards.append({"file": f"{self._name}-{len(self._shards):05}.bin", "tokens": 0})
+        return int(self._limit - self._shards[-1]["tokens"])

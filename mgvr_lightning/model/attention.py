@@ -1,5 +1,7 @@
 """Causal attention around a value path."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -7,33 +9,54 @@ from torch import Tensor, nn
 from mgvr_lightning.model.cache import Cache
 from mgvr_lightning.model.config import TransformerConfig
 from mgvr_lightning.model.layers import Linear, Rotary, norm
+from mgvr_lightning.model.mask import causal_mask
 from mgvr_lightning.values import Identity, OwnValues, Uniform, ValuePath
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Causal softmax attention.
+def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Softmax attention.
 
     Args:
         query: (B, T, Hq, Dh), the last T of the keys' tokens.
         key: (B, S, H, Dh) with S ≥ T.
         value: (B, S, H, Dh).
+        mask: (B, 1, T, S), true where a token sees another; None where it sees all up to itself.
 
     Returns:
         (B, T, Hq, Dh).
     """
     new, total = query.size(1), key.size(1)
-    mask = None
-    if 1 < new < total:
-        mask = torch.ones(new, total, dtype=torch.bool, device=query.device).tril(total - new)
+    causal = mask is None and new == total
+    if mask is not None:
+        # beside a mask, fused kernels on GPUs take no grouped heads
+        key, value = ungrouped(key, query.size(2)), ungrouped(value, query.size(2))
+    elif 1 < new < total:
+        mask = causal_mask(new, total, query.device)
     out = F.scaled_dot_product_attention(
         query.transpose(1, 2),
         key.transpose(1, 2),
         value.transpose(1, 2),
         attn_mask=mask,
-        is_causal=new == total,
+        is_causal=causal,
         enable_gqa=query.size(2) != key.size(2),
     )
     return out.transpose(1, 2)
+
+
+def attention_map(query: Tensor, key: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The weights that `attend` gives the values, (B, Hq, T, S), written out, in fp32 or wider."""
+    wide = torch.promote_types(query.dtype, torch.float32)
+    if mask is None:
+        mask = causal_mask(query.size(1), key.size(1), query.device)
+    with torch.autocast(query.device.type, enabled=False):
+        keys = ungrouped(key, query.size(2)).to(wide)
+        scores = torch.einsum("bthd,bshd->bhts", query.to(wide), keys) / math.sqrt(query.size(-1))
+        return scores.masked_fill(~mask, -torch.inf).softmax(-1)
+
+
+def ungrouped(x: Tensor, heads: int) -> Tensor:
+    """Keys or values, (B, S, H, Dh), as often as query heads read them, (B, S, Hq, Dh)."""
+    return x if x.size(2) == heads else x.repeat_interleave(heads // x.size(2), 2)
 
 
 class Attention(nn.Module):
@@ -62,7 +85,12 @@ class Attention(nn.Module):
         return self._heads(self.value(x))
 
     def forward(
-        self, x: Tensor, identity: Identity, rotary: Rotary, cache: Cache | None = None
+        self,
+        x: Tensor,
+        identity: Identity,
+        rotary: Rotary,
+        mask: Tensor | None = None,
+        cache: Cache | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Attends.
 
@@ -70,14 +98,13 @@ class Attention(nn.Module):
             x: (B, T, D) the normalised residual stream.
             identity: what is known about these tokens.
             rotary: the rotation at their positions.
+            mask: (B, 1, T, S), which tokens they see; None for all up to themselves.
             cache: the past, if there is one; extended in place.
 
         Returns:
             The output, (B, T, D), and V' of these tokens (of all tokens where the cache replays them).
         """
-        query, key = rotary(self._heads(self.query(x))), rotary(self._heads(self.key(x)))
-        if self.qk_norm:
-            query, key = norm(query), norm(key)
+        query, key = self.query_and_key(x, rotary)
         replay = cache is not None and self.path.replayable
         known = cache.history() if cache is not None and replay else identity
         value = self.path(x, known, self.project).to(key.dtype)
@@ -85,7 +112,12 @@ class Attention(nn.Module):
         if cache is not None:
             keys = cache.keys_with(self.layer, key)
             values = value if replay else cache.values_with(self.layer, value)
-        return self.output(attend(query, keys, values).flatten(2)), value
+        return self.output(attend(query, keys, values, mask).flatten(2)), value
+
+    def query_and_key(self, x: Tensor, rotary: Rotary) -> tuple[Tensor, Tensor]:
+        """What is compared: (B, T, Hq, Dh) and (B, T, H, Dh); see `forward` for the arguments."""
+        query, key = rotary(self._heads(self.query(x))), rotary(self._heads(self.key(x)))
+        return (norm(query), norm(key)) if self.qk_norm else (query, key)
 
     def flops(self, context: int) -> int:
         """FLOPs of a forward pass per token at a context of `context` tokens, as if every one saw all."""

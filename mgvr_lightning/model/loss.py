@@ -34,7 +34,7 @@ def head_logits(hidden: Tensor, weight: Tensor, softcap: float | None) -> Tensor
 def token_losses(
     hidden: Tensor, weight: Tensor, targets: Tensor, softcap: float | None, chunk: int
 ) -> tuple[Tensor, Tensor]:
-    """Negative log likelihood of every target, without gradients.
+    """Negative log likelihood of every target and the most likely token in its place, without gradients.
 
     Args:
         hidden: (N, D).
@@ -44,14 +44,14 @@ def token_losses(
         chunk: the most tokens whose logits exist at once.
 
     Returns:
-        nll (N,) in nats, 0 where nothing is scored, and correct (N,), bool.
+        nll (N,) in nats, 0 where nothing is scored, and predictions (N,), int64.
     """
-    nll, correct = [], []
+    nll, predictions = [], []
     for part, target in zip(hidden.split(chunk), targets.split(chunk), strict=True):
         logits = head_logits(part, weight, softcap)
         nll.append(F.cross_entropy(logits, target, ignore_index=IGNORE, reduction="none"))
-        correct.append(logits.argmax(-1) == target)
-    return torch.cat(nll), torch.cat(correct)
+        predictions.append(logits.argmax(-1))
+    return torch.cat(nll), torch.cat(predictions)
 
 
 class _SummedCrossEntropy(torch.autograd.Function):

@@ -8,11 +8,12 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from mgvr_lightning.model.attention import Attention
+from mgvr_lightning.model.attention import Attention, attention_map
 from mgvr_lightning.model.cache import Cache
 from mgvr_lightning.model.config import TransformerConfig
 from mgvr_lightning.model.layers import Embedding, Linear, Rotary, norm
 from mgvr_lightning.model.loss import LossSums, head_logits, summed_loss, token_losses
+from mgvr_lightning.model.mask import document_mask
 from mgvr_lightning.model.mlp import MLPS
 from mgvr_lightning.values import Identity, Normal, OwnValues, Role, ValuePath, ValueSpec
 
@@ -32,10 +33,15 @@ class Block(nn.Module):
         self.mlp = MLPS[config.mlp](config)
 
     def forward(
-        self, x: Tensor, identity: Identity, rotary: Rotary, cache: Cache | None = None
+        self,
+        x: Tensor,
+        identity: Identity,
+        rotary: Rotary,
+        mask: Tensor | None = None,
+        cache: Cache | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Returns the residual stream after the block, (B, T, D), and its values V' (see Attention)."""
-        attended, values = self.attention(norm(x), identity, rotary, cache)
+        attended, values = self.attention(norm(x), identity, rotary, mask, cache)
         x = x + attended
         return x + self.mlp(norm(x)), values
 
@@ -48,13 +54,20 @@ class Transformer(nn.Module):
         values: its value paths.
         vocabulary: V, number of token ids, padding included.
         chunk: the most tokens whose logits exist at once in the loss.
+        separator: id of the token that begins each document, if no token is to see another document's.
+            Positions go on across documents: rotations depend on distances alone.
     """
 
     def __init__(
-        self, config: TransformerConfig, values: ValueSpec, vocabulary: int, chunk: int = 2048
+        self,
+        config: TransformerConfig,
+        values: ValueSpec,
+        vocabulary: int,
+        chunk: int = 2048,
+        separator: int | None = None,
     ) -> None:
         super().__init__()
-        self.config, self.vocabulary, self.chunk = config, vocabulary, chunk
+        self.config, self.vocabulary, self.chunk, self.separator = config, vocabulary, chunk, separator
         paths = values.build(config.shapes(vocabulary))
         self.embedding = Embedding(vocabulary, config.width, Normal(0.02))
         self.blocks = nn.ModuleList(Block(config, layer, path) for layer, path in enumerate(paths))
@@ -86,12 +99,12 @@ class Transformer(nn.Module):
         return summed_loss(hidden, self.head_weight, targets.flatten(), self.config.softcap, self.chunk)
 
     def token_losses(self, ids: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Per-token nats (B, T) and whether each target was the most likely token (B, T); no gradients."""
+        """Per-token nats (B, T) and the most likely token in each target's place (B, T); no gradients."""
         hidden = self.hidden(ids).flatten(0, 1)
-        nll, correct = token_losses(
+        nll, predictions = token_losses(
             hidden, self.head_weight, targets.flatten(), self.config.softcap, self.chunk
         )
-        return nll.view_as(targets), correct.view_as(targets)
+        return nll.view_as(targets), predictions.view_as(targets)
 
     def logits(self, ids: Tensor, cache: Cache | None = None) -> Tensor:
         """(B, T, V) logits, in fp32 or wider.
@@ -102,6 +115,27 @@ class Transformer(nn.Module):
         """
         return head_logits(self.hidden(ids, cache), self.head_weight, self.config.softcap)
 
+    @torch.no_grad()
+    def attention_maps(self, ids: Tensor) -> Tensor:
+        """(L, B, Hq, T, T) attention weights of every layer and query head, in fp32 or wider; no gradients.
+
+        Args:
+            ids: (B, T); T² weights per head are kept, so few tokens.
+        """
+        maps: list[Tensor] = []
+
+        def keep(layer: Attention, given: tuple[Tensor, Identity, Rotary, Tensor | None, None]) -> None:
+            x, _, rotary, mask, _ = given
+            maps.append(attention_map(*layer.query_and_key(x, rotary), mask))
+
+        hooks = [block.attention.register_forward_pre_hook(keep) for block in self.layers]
+        try:
+            self.hidden(ids)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return torch.stack(maps)
+
     def hidden(self, ids: Tensor, cache: Cache | None = None) -> Tensor:
         """(B, T, D) the normalised residual stream after the last block."""
         start = 0 if cache is None else cache.length
@@ -109,10 +143,14 @@ class Transformer(nn.Module):
         rotary = Rotary(positions, self.config.head_width, self.config.rotary_base)
         if cache is not None:
             cache.extend(ids)
+        mask = None
+        if self.separator is not None:
+            past = ids if cache is None else cache.history().ids
+            mask = document_mask(past, self.separator, ids.size(1))
         x = norm(self.embedding(ids))
         identity = Identity(ids, x0=norm(x))
         for block in self.blocks:
-            x, values = block(x, identity, rotary, cache)
+            x, values = block(x, identity, rotary, mask, cache)
             if identity.first is None:
                 identity = identity._replace(first=values)
         return norm(x)
@@ -127,8 +165,8 @@ class Transformer(nn.Module):
     def flops_per_token(self, context: int) -> int:
         """Training FLOPs per token: three times the forward pass's (PaLM, arXiv 2204.02311, appendix B).
 
-        A multiply-add is 2 FLOPs; each product of attention counts the whole context, causal or not;
-        normalisations, rotations and softmax aren't counted.
+        A multiply-add is 2 FLOPs; each product of attention counts the whole context, causal or not, of
+        one document or several; normalisations, rotations and softmax aren't counted.
 
         Args:
             context: tokens of a window.

@@ -4,7 +4,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from runs import KEPT, fit
+from documents import KEPT
+from runs import fit
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from mgvr_lightning.analysis.curve import matches

@@ -7,7 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from corpora import cut_finely, read, texts
 
+from mgvr_lightning.data.digests import Digests
 from mgvr_lightning.data.files import Files
 from mgvr_lightning.errors import InputError
 
@@ -16,7 +18,7 @@ GOOD = b'{"text": "good"}\n'
 
 def fail(*paths: Path | str, **options: Any) -> str:
     with pytest.raises(InputError) as caught:
-        list(Files([str(path) for path in paths], **options).documents())
+        read(Files([str(path) for path in paths], **options))
     message = str(caught.value)
     assert len(message.splitlines()) <= 6
     return message
@@ -71,9 +73,9 @@ def test_a_bad_row_is_named_by_file_and_line(tmp_path: Path, kind: str, suffix: 
     assert "bad_rows: skip" in message
 
     corpus = Files([str(first), str(second)], bad_rows="skip")
-    with pytest.warns(UserWarning, match=r"1 of 7 rows were skipped, such as\n.*2\.jsonl.*line 4"):
-        assert [document.text for document in corpus.documents()] == ["good"] * 6
-    assert corpus.describe()["skipped_rows"] == 1
+    found, tally = read(corpus)
+    assert [text for _, text in found] == ["good"] * 6
+    assert re.match(r"1 of 7 rows were skipped, such as\n.*2\.jsonl.*line 4", tally.summary())
 
 
 def test_skipping_most_rows_is_refused(tmp_path: Path) -> None:
@@ -112,8 +114,9 @@ def test_nulls_in_parquet(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["a", None, "b"]}), tmp_path / "a.parquet")
     assert "a.parquet, row 2 has null in 'text', not a string" in fail(tmp_path / "a.parquet")
     corpus = Files([str(tmp_path / "a.parquet")], bad_rows="skip")
-    with pytest.warns(UserWarning, match="1 of 3 rows"):
-        assert [document.text for document in corpus.documents()] == ["a", "b"]
+    found, tally = read(corpus)
+    assert [text for _, text in found] == ["a", "b"]
+    assert tally.summary().startswith("1 of 3 rows were skipped")
 
 
 def test_parquet_that_is_not_utf8(tmp_path: Path) -> None:
@@ -136,12 +139,15 @@ def test_broken_parquet_is_named(tmp_path: Path, damage: str) -> None:
         "page": content[:20_000] + bytes(2_000) + content[22_000:],
     }
     write(bad, damaged[damage])
-    corpus = Files([str(good), str(bad)]).documents()
+    corpus = Files([str(good), str(bad)])
     with pytest.raises(InputError, match=r"cannot read .*2\.parquet: "):
         if damage == "page":
-            list(corpus)
+            texts(corpus)
         else:
-            next(corpus)
+            corpus.pieces()
+    if damage != "page":
+        with pytest.raises(InputError, match=r"cannot read .*2\.parquet: "):
+            corpus.fingerprint(Digests())
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
@@ -156,6 +162,85 @@ def test_broken_compression_is_named(tmp_path: Path, name: str, suffix: str, dam
     assert f"cannot read {path}: " in fail(path)
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.parquet"])
 def test_files_without_text(tmp_path: Path, name: str) -> None:
-    assert f"there is no text in {tmp_path / name}" in fail(write(tmp_path / name, b""))
+    path = write(tmp_path / name, b"")
+    if name == "a.parquet":
+        pq.write_table(pa.table({"text": pa.array([], pa.string())}), path)
+    assert f"there is no text in {path}" in fail(path)
+    assert texts(Files([str(path), str(write(tmp_path / "b.jsonl", GOOD))])) in (["good"], ["", "good"])
+
+
+MENDED = {
+    "latin-1": (b'{"text": "caf\xe9"}\n', "caf\ufffd"),
+    "overlong": (b'{"text": "a\xc0\xafb"}\n', "a\ufffd\ufffdb"),
+    "surrogate in UTF-8": (b'{"text": "a\xed\xa0\x80b"}\n', "a\ufffd\ufffd\ufffdb"),
+    "lone surrogate": (b'{"text": "a\\ud83d \\ud83d\\ude00"}\n', "a\ufffd \U0001f600"),
+    "elsewhere": (b'{"text": "fine", "\xe9": 1}\n', "fine"),
+}
+
+
+@pytest.mark.parametrize("kind", MENDED)
+def test_damaged_text_is_kept_on_request(tmp_path: Path, kind: str) -> None:
+    bad, expected = MENDED[kind]
+    path = write(tmp_path / "a.jsonl", GOOD + bad + b"not JSON\n" + GOOD)
+    found, tally = read(Files([str(path)], bad_rows="replace"))
+    assert [text for _, text in found] == ["good", expected, "good"]
+    assert (tally.replaced, tally.skipped, tally.rows) == (1, 1, 4)
+    assert "1 of 4 rows were skipped, 1 of 4 rows were repaired with U+FFFD" in tally.summary()
+    assert texts(Files([str(path)], bad_rows="skip")) == ["good", "good"]
+
+
+def test_damaged_text_files_and_tables_are_kept_on_request(tmp_path: Path) -> None:
+    write(tmp_path / "a.txt", b"\xef\xbb\xbfcaf\xe9")
+    broken = pa.Array.from_buffers(
+        pa.string(), 2, [None, pa.py_buffer(b"\0\0\0\0\4\0\0\0\6\0\0\0"), pa.py_buffer(b"caf\xe9ok")]
+    )
+    pq.write_table(pa.table({"text": broken}), tmp_path / "b.parquet")
+    found, tally = read(Files([str(tmp_path / "*")], bad_rows="replace"))
+    assert [text for _, text in found] == ["caf\ufffd", "caf\ufffd", "ok"]
+    assert (tally.replaced, tally.skipped) == (2, 0)
+
+
+@pytest.mark.parametrize("size", [1, 7, 16, 17, 18, 64])
+def test_a_bad_row_is_named_in_whatever_piece_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    cut_finely(monkeypatch, size)
+    path = write(tmp_path / "a.jsonl", GOOD * 3 + b"\n\n" + GOOD * 2 + b'{"text": "\xe9"}\n' + GOOD * 3)
+    assert "a.jsonl, line 8 is not UTF-8: byte 0xe9 at offset 97" in fail(path)
+
+
+def test_what_a_file_is_not(tmp_path: Path) -> None:
+    (tmp_path / "gone.txt").symlink_to(tmp_path / "nowhere.txt")
+    assert "gone.txt is a link to a file that isn't there" in fail(tmp_path / "*.txt")
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    assert "pipe.jsonl is no regular file" in fail(tmp_path / "*.jsonl")
+    assert "cannot read" in fail("x" * 5000)
+
+
+def test_parquet_with_other_columns(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    nested = [{"text": "a"}, {"text": "b"}]
+    pq.write_table(pa.table({"text": nested, "list": [["a"], []]}), path)
+    assert "column 'text' holds struct<text: string>, not strings" in fail(path)
+    assert "column 'list' holds list<element: string>, not strings" in fail(path, column="list")
+    twice = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"])
+    pq.write_table(twice, path)
+    assert "a.parquet has 2 columns 'text'" in fail(path)
+
+
+def test_tables_of_unequal_shape(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["a"], "meta": [{"x": 1}]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"more": [None], "meta": [[1]], "text": ["b"]}), tmp_path / "b.parquet")
+    write(tmp_path / "c.jsonl", b'{"text": "c", "meta": 1}\n{"meta": {"x": []}, "text": "d", "y": null}\n')
+    assert texts(Files([str(tmp_path / "*")])) == ["a", "b", "c", "d"]
+
+
+def test_a_table_that_lost_rows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["a"] * 5}), path)
+    (piece,) = Files([str(path)]).pieces()
+    pq.write_table(pa.table({"text": ["a"] * 4}), path)
+    with pytest.raises(InputError, match=r"cannot read .*a\.parquet: it has 4 of the 5 rows"):
+        list(piece.rows())

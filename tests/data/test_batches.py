@@ -6,8 +6,8 @@ import torch
 
 from mgvr_lightning.data.batch import FixedBatches, Ids, Remaining, TrainBatches, digest
 from mgvr_lightning.data.layout import Layout
-from mgvr_lightning.data.text import Windows
-from mgvr_lightning.data.tokens import Tokens, TokenWriter
+from mgvr_lightning.data.tokens import ShardWriter, Tokens, TokenWriter
+from mgvr_lightning.data.windows import TextExamples, Windows
 from mgvr_lightning.model.loss import IGNORE
 
 
@@ -17,9 +17,16 @@ def _rows(count: int, length: int = 4) -> tuple[Ids, Ids]:
 
 
 def _tokens(folder: Path, count: int) -> Tokens:
-    writer = TokenWriter(folder, "train", 50_000)
-    writer.add(list(range(count)), count)
-    return Tokens(folder, writer.close())
+    path = folder / "part.bin"
+    with TokenWriter(path, 50_000) as writer:
+        writer.add(np.arange(count), count)
+    shards = ShardWriter(folder, "train", 50_000)
+    shards.append(path, writer.facts())
+    return Tokens(folder, shards.close())
+
+
+def _examples(folder: Path, count: int, seed: int = 0) -> TextExamples:
+    return TextExamples([Windows(_tokens(folder, count), context=10)], [1.0], seed)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
@@ -80,8 +87,8 @@ def test_digest_notices_tokens_that_change_places() -> None:
 
 @pytest.mark.parametrize(("count", "windows"), [(11, 1), (20, 1), (21, 2), (101, 10), (110, 10)])
 def test_windows_tile_the_tokens_and_predict_the_next(tmp_path: Path, count: int, windows: int) -> None:
-    examples = Windows(_tokens(tmp_path, count), context=10, seed=0)
-    assert examples.count == windows
+    examples = _examples(tmp_path, count)
+    assert examples.sources[0].count == windows
     ids, targets = examples.rows(np.arange(windows))
     np.testing.assert_array_equal(np.sort(ids[:, 0]), np.arange(windows) * 10)
     np.testing.assert_array_equal(ids, ids[:, :1] + np.arange(10))
@@ -90,24 +97,23 @@ def test_windows_tile_the_tokens_and_predict_the_next(tmp_path: Path, count: int
 
 
 def test_held_out_windows_are_spread_evenly_and_fixed(tmp_path: Path) -> None:
-    tokens = _tokens(tmp_path, 1001)
+    windows = Windows(_tokens(tmp_path, 1001), context=10)
     for wanted in (1, 3, 7, 99, 100):
-        ids, targets = Windows(tokens, context=10, seed=0).spread(wanted)
-        starts = ids[:, 0] // 10
+        rows = windows.spread(wanted)
+        starts = rows[:, 0] // 10
         gaps = np.diff([*starts, 100])
         assert len(starts) == wanted
         assert starts[0] == 0
         assert gaps.min() >= 100 // wanted
         assert gaps.max() <= -(-100 // wanted)
-        np.testing.assert_array_equal(targets, ids + 1)
-        np.testing.assert_array_equal(Windows(tokens, context=10, seed=1).spread(wanted)[0], ids)
+        np.testing.assert_array_equal(rows, rows[:, :1] + np.arange(11))
     for everything in (None, 100, 1000):
-        assert len(Windows(tokens, context=10, seed=0).spread(everything)[0]) == 100
+        assert len(windows.spread(everything)) == 100
 
 
 @pytest.mark.parametrize(("ranks", "micro"), [(1, 12), (1, 3), (2, 6), (2, 2), (4, 1)])
 def test_training_sees_the_same_rows_in_every_layout(tmp_path: Path, ranks: int, micro: int) -> None:
-    examples = Windows(_tokens(tmp_path, 300), context=10, seed=4)
+    examples = _examples(tmp_path, 300, seed=4)
     whole = TrainBatches(examples, Layout.of(12, None))
     parts = [TrainBatches(examples, Layout.of(12, micro, ranks, rank)) for rank in range(ranks)]
     accumulation = 12 // ranks // micro

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from corpora import read
 
 from mgvr_lightning.data import builtin
 from mgvr_lightning.data.builtin import Builtin
+from mgvr_lightning.data.digests import Digests
 from mgvr_lightning.data.docstrings import prose, texts
 from mgvr_lightning.data.near_duplicates import near_duplicates
 from mgvr_lightning.data.packages import closure, standard_library_sources
@@ -20,12 +22,12 @@ SENTENCE = "This sentence has well more than eight words and is plain English pr
 @pytest.fixture(scope="module")
 def small() -> Builtin:
     corpus = Builtin(PACKAGES, standard_library=False)
-    list(corpus.documents())
+    corpus.pieces()
     return corpus
 
 
 def test_documents_are_prose_by_file(small: Builtin) -> None:
-    documents = {document.key: document.text for document in small.documents()}
+    documents = dict(read(small)[0])
     assert list(documents) == sorted(documents)
     assert "template" in documents["jinja2/environment.py"]
     everything = "\n".join(documents.values())
@@ -38,13 +40,15 @@ def test_documents_are_prose_by_file(small: Builtin) -> None:
 def test_the_same_again_whatever_the_workers(small: Builtin, monkeypatch: pytest.MonkeyPatch) -> None:
     again = Builtin(PACKAGES, standard_library=False, workers=3)
     monkeypatch.setattr(builtin, "_CHUNK", 17)
-    assert list(again.documents()) == list(small.documents())
-    assert again.fingerprint() == small.fingerprint()
+    monkeypatch.setattr(builtin, "_PIECE", 10_000)
+    assert read(again) == read(small)
+    assert len(again.pieces()) > len(small.pieces())
+    assert again.fingerprint(Digests()) == small.fingerprint(Digests())
 
 
 def test_fingerprint_and_description_follow_the_packages(small: Builtin) -> None:
     fewer = Builtin(PACKAGES[:2], standard_library=False)
-    assert fewer.fingerprint() != small.fingerprint()
+    assert fewer.fingerprint(Digests()) != small.fingerprint(Digests())
     assert set(small.describe()) == {"jinja2", "markupsafe", "packaging", "tqdm"}
     version = ".".join(map(str, sys.version_info[:3]))
     assert str(Builtin(PACKAGES).describe()["python"]).startswith(f"{sys.implementation.name} {version}")
@@ -120,13 +124,13 @@ def test_the_program_reads_lists_of_paths_and_is_silent(tmp_path: Path) -> None:
     done = subprocess.run(command, input=request, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [[f"{SENTENCE} é"], []]
     assert done.stderr == ""
-    assert list(corpus.documents()) == []
+    assert list(corpus.pieces()) == []
 
 
 def test_a_worker_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(RuntimeError, match=r"reading .*packaging.* ended with status 1"):
-        list(Builtin(["packaging"], standard_library=False).documents())
+        Builtin(["packaging"], standard_library=False).pieces()
 
 
 def test_near_duplicates() -> None:
@@ -163,6 +167,8 @@ def test_repeated_paragraphs_stay_once() -> None:
 
 @pytest.mark.slow
 def test_the_whole_corpus() -> None:
-    documents = list(Builtin().documents())
-    assert 9e6 < sum(len(document.text.encode()) for document in documents) < 16e6
+    pieces = Builtin().pieces()
+    documents = [row.text or "" for piece in pieces for row in piece.rows()]
+    assert 9e6 < sum(piece.bytes for piece in pieces) == sum(len(text.encode()) for text in documents) < 16e6
     assert len(documents) > 3000
+    assert 2 <= len(pieces) <= 4

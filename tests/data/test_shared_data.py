@@ -42,12 +42,11 @@ def test_gpt2_has_exact_byte_counts() -> None:
 
 def test_the_prompts_of_a_benchmark() -> None:
     paths = sorted((SHARED / "core" / "eval_data").rglob("lambada_openai.jsonl"))
-    documents = list(Files([str(path) for path in paths], column="context").documents())
-    assert len(documents) == 5_153
+    assert len(list(Files([str(path) for path in paths], column="context").texts())) == 5_153
 
 
 def test_one_play(tmp_path: Path) -> None:
-    (play,) = Files([str(SHARED / "tinyshakespeare" / "*.txt")]).documents()
-    tokenizer = Tokenizer.train([play.text], 1000, progress=False)
+    (play,) = Files([str(SHARED / "tinyshakespeare" / "*.txt")]).texts()
+    tokenizer = Tokenizer.train([play], 1000, progress=False)
     assert tokenizer.size == 1000
-    assert tokenizer.decode(tokenizer.encode(play.text)) == play.text
+    assert tokenizer.decode(tokenizer.encode(play)) == play

@@ -3,7 +3,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from runs import home, texts, write_documents
+from documents import texts, write_documents
+from runs import home
 
 from mgvr_lightning.data.files import Files
 from mgvr_lightning.data.text import Text
@@ -57,7 +58,7 @@ def test_a_split_shorter_than_a_window_says_what_to_change(context: int) -> None
 
 
 def test_a_window_may_take_the_whole_of_its_split() -> None:
-    shortest = min(len(getattr(_text().prepared, split)) for split in ("train", "validation", "test"))
+    shortest = min(len(tokens) for tokens in _text().prepared[0].splits.values())
     assert _text(context=shortest - 1).facts["context"] == shortest - 1
     with pytest.raises(InputError, match="split has"):
         _text(context=shortest)
@@ -74,8 +75,7 @@ def test_an_option_out_of_range_is_named(option: str, value: float) -> None:
 
 def test_a_given_tokenizer_makes_the_ids(tmp_path: Path) -> None:
     trained = _text()
-    assert trained.prepared is not None
-    path = trained.prepared.folder / "tokenizer.json"
+    path = trained.prepared[0].folder / "tokenizer.json"
     given = _text(tokenizer=str(path), cache=str(tmp_path / "data"))
     assert given.facts == trained.facts
     other = _text(write_documents(tmp_path / "docs.jsonl", texts(seed=1)), tokenizer=str(path))
@@ -91,8 +91,7 @@ def test_a_tokenizer_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_prompts_are_encoded_after_a_separator_and_decode_back() -> None:
     data = _text(prompts=["abc def", ""])
     first, empty = data.prompts()
-    assert data.prepared is not None
-    assert first[0] == empty[0] == data.prepared.tokenizer.separator
+    assert first[0] == empty[0] == data.tokenizer.separator
     assert data.decode(first[1:]) == "abc def"
     assert len(empty) == 1
 
@@ -105,14 +104,13 @@ def test_prompts_default_to_beginnings_of_validation_windows() -> None:
 
 def test_token_bytes_count_the_text_of_the_validation_split() -> None:
     data = _text()
-    assert data.prepared is not None
-    tokens = data.prepared.validation
+    tokens = data.prepared[0].splits["validation"]
     assert data.token_bytes[tokens.read(0, len(tokens))].sum() == tokens.bytes
-    assert data.token_bytes[data.prepared.tokenizer.separator] == 0
+    assert data.token_bytes[data.tokenizer.separator] == 0
 
 
 def test_epochs_count_windows() -> None:
     data = _text()
-    windows = data.examples().count
+    windows = data.examples().sources[0].count
     assert data.epochs(windows) == 16
     assert np.isclose(data.epochs(5), 80 / windows)

@@ -1,25 +1,44 @@
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis.strategies import integers, lists
 
-from mgvr_lightning.data.tokens import Tokens, TokenWriter, width
+from mgvr_lightning.data.token_hash import TokenHash
+from mgvr_lightning.data.tokens import ShardWriter, Tokens, TokenWriter, width
 from mgvr_lightning.errors import InputError
 
 
-def _write(folder: Path, documents: list[list[int]], vocabulary: int, shard: int = 2**26) -> Tokens:
-    writer = TokenWriter(folder, "train", vocabulary, shard)
-    for ids in documents:
-        writer.add(ids, len(ids) - 1)
-    return Tokens(folder, writer.close())
+def _write(
+    folder: Path, documents: list[list[int]], vocabulary: int, shard: int = 2**26, parts: int = 1
+) -> Tokens:
+    """Writes documents as so many parts, and joins those."""
+    return Tokens(folder, _facts(folder, documents, vocabulary, shard, parts))
 
 
+def _facts(
+    folder: Path, documents: list[list[int]], vocabulary: int, shard: int, parts: int = 1
+) -> dict[str, Any]:
+    joined = ShardWriter(folder, "train", vocabulary, shard)
+    for part in range(parts):
+        path = folder / f"part-{part}.bin"
+        with TokenWriter(path, vocabulary) as writer:
+            for ids in documents[part * len(documents) // parts : (part + 1) * len(documents) // parts]:
+                writer.add(np.array(ids, dtype=np.uint32), len(ids) - 1)
+        joined.append(path, writer.facts())
+        path.unlink()
+    return joined.close()
+
+
+@pytest.mark.parametrize("parts", [1, 2, 4, 7])
 @pytest.mark.parametrize("shard", [1, 2, 3, 7, 10, 1000])
-def test_every_read_across_shard_borders(tmp_path: Path, shard: int) -> None:
+def test_every_read_across_shard_borders(tmp_path: Path, shard: int, parts: int) -> None:
     documents = [[0, 5, 6], [0], [0, *range(20)], [0, 299]]
     ids = np.concatenate(documents)
-    tokens = _write(tmp_path, documents, 300, shard)
+    tokens = _write(tmp_path, documents, 300, shard, parts)
     assert len(tokens) == len(ids)
     assert len(list(tmp_path.iterdir())) == -(-len(ids) // shard)
     for start in range(len(ids) + 1):
@@ -43,12 +62,41 @@ def test_width_holds_the_largest_id(tmp_path: Path, vocabulary: int, expected: s
 
 def test_hash_is_of_the_ids_alone(tmp_path: Path) -> None:
     hashes = []
-    for name, vocabulary, shard in [("a", 300, 3), ("b", 300, 100), ("c", 100_000, 4)]:
+    for name, vocabulary, shard, parts in [("a", 300, 3, 1), ("b", 300, 100, 2), ("c", 100_000, 4, 5)]:
         (tmp_path / name).mkdir()
-        hashes.append(_write(tmp_path / name, [[0, 1, 2], [0, 3]], vocabulary, shard).hash)
-    (tmp_path / "d").mkdir()
+        hashes.append(_write(tmp_path / name, [[0, 1, 2], [0, 3], [0]], vocabulary, shard, parts).hash)
     assert len(set(hashes)) == 1
-    assert _write(tmp_path / "d", [[0, 1, 2], [0, 4]], 300).hash != hashes[0]
+
+
+def test_hash_notices_every_change() -> None:
+    sequences = [
+        [[0, 1, 2], [0, 3]],
+        [[0, 1, 2], [0, 4]],
+        [[0, 3], [0, 1, 2]],
+        [[0, 1, 2, 0, 3]],
+        [[0, 1], [2, 0, 3]],
+        [[0, 1, 2], [0, 3], []],
+        [[], [0, 1, 2], [0, 3]],
+        [[], []],
+        [[]],
+        [],
+    ]
+    assert len({_hash(documents).hex for documents in sequences}) == len(sequences)
+
+
+@given(lists(lists(integers(0, 3), max_size=3), max_size=8), integers(0, 8))
+def test_hash_of_two_parts_is_that_of_the_whole(documents: list[list[int]], cut: int) -> None:
+    first, second = _hash(documents[:cut]), _hash(documents[cut:])
+    first.extend(second)
+    assert first.hex == _hash(documents).hex
+    assert first.documents == len(documents)
+
+
+def _hash(documents: list[list[int]]) -> TokenHash:
+    result = TokenHash()
+    for ids in documents:
+        result.add(np.array(ids, dtype=np.int64))
+    return result
 
 
 def test_ids_outside_the_vocabulary_are_a_bug(tmp_path: Path) -> None:
@@ -72,9 +120,7 @@ def test_pickle_does_not_carry_the_data(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [None, b"", b"123"])
 def test_a_shard_of_the_wrong_size_is_refused(tmp_path: Path, content: bytes | None) -> None:
-    facts = TokenWriter(tmp_path, "train", 300, 4)
-    facts.add([0, 1, 2, 3, 4], 4)
-    manifest = facts.close()
+    manifest = _facts(tmp_path, [[0, 1, 2, 3, 4]], 300, shard=4)
     shard = tmp_path / "train-00001.bin"
     shard.unlink()
     if content is not None:
@@ -86,9 +132,7 @@ def test_a_shard_of_the_wrong_size_is_refused(tmp_path: Path, content: bytes | N
 
 
 def test_another_width_is_refused(tmp_path: Path) -> None:
-    writer = TokenWriter(tmp_path, "train", 300)
-    writer.add([0, 1], 1)
-    manifest = writer.close()
+    manifest = _facts(tmp_path, [[0, 1]], 300, shard=100)
     with pytest.raises(InputError, match=r"has 4 bytes; the manifest .* says 8"):
         Tokens(tmp_path, {**manifest, "width": "uint32"})
     with pytest.raises(InputError, match="'int8'"):

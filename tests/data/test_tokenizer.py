@@ -53,8 +53,12 @@ def test_any_text_comes_back(text: str) -> None:
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
+def _batch(tokenizer: Tokenizer) -> list[list[int]]:
+    return [ids.tolist() for ids in tokenizer.encode_batch(NASTY)]
+
+
 def test_batches_give_what_single_texts_give(trained: Tokenizer) -> None:
-    assert trained.encode_batch(NASTY) == [trained.encode(text) for text in NASTY]
+    assert _batch(trained) == [trained.encode(text) for text in NASTY]
 
 
 def test_sizes(trained: Tokenizer) -> None:
@@ -70,7 +74,7 @@ def test_saved_and_loaded_is_the_same(trained: Tokenizer, tmp_path: Path) -> Non
     trained.save(tmp_path / "tokenizer.json")
     loaded = Tokenizer.load(tmp_path / "tokenizer.json")
     assert (loaded.hash, loaded.size, loaded.separator) == (trained.hash, trained.size, trained.separator)
-    assert loaded.encode_batch(NASTY) == trained.encode_batch(NASTY)
+    assert _batch(loaded) == _batch(trained)
 
 
 def test_hash_is_of_the_content_not_of_its_layout(trained: Tokenizer, tmp_path: Path) -> None:
@@ -136,7 +140,7 @@ def test_truncation_padding_and_start_tokens_of_a_foreign_file_are_not_applied(t
         single="<|endoftext|> $A", special_tokens=[("<|endoftext|>", trained.separator)]
     )
     foreign = Tokenizer(state.to_str())
-    assert foreign.encode_batch(NASTY) == trained.encode_batch(NASTY)
+    assert _batch(foreign) == _batch(trained)
 
 
 @pytest.mark.parametrize("separator", ["</s>", "<eos>", "<|end_of_text|>"])
@@ -174,3 +178,34 @@ def test_what_is_no_tokenizer_is_told_by_name(tmp_path: Path, content: bytes | N
 
 def _content(tokenizer: Tokenizer) -> str:
     return tokenizer._content
+
+
+@pytest.mark.parametrize("longest", [40, 41, 47, 60, 1000])
+def test_long_texts_are_encoded_in_parts_that_give_the_same_ids(
+    trained: Tokenizer, monkeypatch: pytest.MonkeyPatch, longest: int
+) -> None:
+    monkeypatch.setattr("mgvr_lightning.data.tokenizer._LONGEST", longest)
+    texts = [
+        "It's a  word,\tanother\r\n\n word's   end. " * 30,
+        "don't 've 12 345 6,7 .. ...  \u3000 \x85 \x0b next \xa0 one " * 20,
+        " ".join(NASTY),
+    ]
+    for text, ids in zip(texts, trained.encode_batch(texts), strict=True):
+        assert ids.tolist() == trained.encode(text)
+
+
+def test_a_long_text_without_a_break_comes_back(trained: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mgvr_lightning.data.tokenizer._LONGEST", 50)
+    for text in ("x" * 1234, "東京" * 600, " " * 777, "\n" * 333):
+        assert trained.decode(trained.encode_batch([text])[0].tolist()) == text
+
+
+def test_only_byte_level_texts_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mgvr_lightning.data.tokenizer._LONGEST", 4)
+    model = tokenizers.models.Unigram([("<unk>", 0.0), ("▁ab", -1.0), ("▁", -2.0), ("a", -3.0), ("b", -3.0)], 0)
+    state = tokenizers.Tokenizer(model)
+    state.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    state.decoder = tokenizers.decoders.Metaspace()
+    state.add_special_tokens(["</s>"])
+    tokenizer = Tokenizer(state.to_str())
+    assert tokenizer.encode_batch(["ab ab ab"])[0].tolist() == tokenizer.encode("ab ab ab") == [1, 1, 1]

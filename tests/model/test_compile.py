@@ -15,11 +15,13 @@ def loss_and_gradients(network: nn.Module, forward: nn.Module) -> tuple[Tensor, 
 
 @pytest.mark.slow
 @pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
-def test_compiled_whole_without_breaks_equals_eager() -> None:
+@pytest.mark.parametrize("separator", [None, int(tokens(2, 12)[0, 5])])
+def test_compiled_whole_without_breaks_equals_eager(separator: int | None) -> None:
     torch._dynamo.reset()
     network = perturbed(tiny("mgvr", layers=2, kv_heads=2), 0.1)
+    network.separator = separator
     loss, gradients = loss_and_gradients(network, network)
-    compiled = torch.compile(network, fullgraph=True)
+    compiled = torch.compile(network, fullgraph=True, dynamic=False)
     compiled_loss, compiled_gradients = loss_and_gradients(network, compiled)
     torch.testing.assert_close(compiled_loss, loss, rtol=1e-5, atol=1e-5)
     for one, other in zip(compiled_gradients, gradients, strict=True):

@@ -78,12 +78,12 @@ def test_counts(scored: str, softcap: float | None, chunk: int) -> None:
 @target_kinds
 def test_losses_of_tokens(scored: str, softcap: float | None, chunk: int) -> None:
     hidden, weight, targets = example(scored)
-    nll, correct = token_losses(hidden, weight, targets, softcap, chunk)
+    nll, predictions = token_losses(hidden, weight, targets, softcap, chunk)
     logits = naive_logits(hidden, weight, softcap)
     expected = F.cross_entropy(logits, targets, ignore_index=IGNORE, reduction="none")
     torch.testing.assert_close(nll, expected, rtol=1e-10, atol=1e-10)
     assert (nll[targets == IGNORE] == 0).all()
-    assert torch.equal(correct, logits.argmax(-1) == targets)
+    assert torch.equal(predictions, logits.argmax(-1))
 
 
 @softcaps
@@ -177,7 +177,8 @@ def test_network_sums_what_its_logits_say(shape: dict[str, Any]) -> None:
         torch.autograd.grad(sums.nll, parameters), torch.autograd.grad(expected, parameters), strict=True
     ):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-10)
-    nll, correct = network.token_losses(ids, targets)
-    assert nll.shape == correct.shape == ids.shape
+    nll, predictions = network.token_losses(ids, targets)
+    assert nll.shape == predictions.shape == ids.shape
     torch.testing.assert_close(nll.sum(), expected)
-    assert correct.sum() == sums.correct
+    assert torch.equal(predictions.flatten(), logits.argmax(-1))
+    assert (predictions == targets).sum() == sums.correct

@@ -1,0 +1,1 @@
+"""Commands beside those of LightningCLI, one a module: each has `main(args)`."""

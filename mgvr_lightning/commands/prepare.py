@@ -1,0 +1,84 @@
+"""`python -m mgvr_lightning prepare`: turns a corpus into tokens ahead of a run."""
+
+import re
+import sys
+from typing import Any
+
+from jsonargparse import SUPPRESS
+from jsonargparse.typing import PositiveInt
+
+from mgvr_lightning.data import files  # noqa: F401  (configurations name its classes)
+from mgvr_lightning.data.prepare import Part
+from mgvr_lightning.data.text import Text
+from mgvr_lightning.data.token_data import TokenData
+from mgvr_lightning.errors import InputError
+from mgvr_lightning.parser import Parser
+
+ELSEWHERE = ("model", "trainer", "matching", "run", "seed_everything", "ckpt_path")
+"""Options of `fit`, which its configurations may hold."""
+
+
+def main(args: list[str]) -> None:
+    """Prepares what a configuration's `data` names, and prints the folders on standard output.
+
+    Args:
+        args: the arguments behind `prepare`.
+
+    Raises:
+        InputError: the corpus cannot be read, or an option doesn't fit.
+    """
+    parser = _parser()
+    config = parser.parse_args(args)
+    data: TokenData = parser.instantiate(config).data
+    part = None if config.part is None else parse_part(config.part)
+    folders = data.prepare(part, config.processes)
+    if not folders and part is None:
+        sys.stderr.write(f"{type(data).__name__} needs no preparation.\n")
+    for folder in folders:
+        sys.stdout.write(f"{folder}\n")
+
+
+def parse_data(configs: list[str]) -> TokenData:
+    """The data of configuration files, later ones laid over earlier ones."""
+    parser = _parser()
+    config = parser.parse_args([argument for path in configs for argument in ("--config", path)])
+    data: TokenData = parser.instantiate(config).data
+    return data
+
+
+def parse_part(text: str) -> Part:
+    """Reads `2/8`.
+
+    Raises:
+        InputError: the text isn't of that form, or there is no such part.
+    """
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not found:
+        raise InputError(f"part: {text!r} isn't a part. Expected i/n, such as 2/8 for the second of eight.")
+    return Part(int(found[1]), int(found[2]))
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="mgvr_lightning prepare",
+        description="Turns a corpus into tokens ahead of a run. Takes the configurations of `fit`, of which it "
+        "uses `data`. An interrupted preparation goes on where it stopped.",
+        default_env=True,
+        env_prefix="MGVR_PREPARE",
+    )
+    parser.add_argument("--config", "-c", action="config", help="a configuration file; may be given again")
+    parser.add_lightning_class_args(TokenData, "data", subclass_mode=True)
+    parser.set_defaults({"data": {"class_path": f"{Text.__module__}.{Text.__name__}"}})
+    parser.add_argument(
+        "--part",
+        type=str | None,
+        default=None,
+        help="i/n: the share of one of n machines, such as 2/8; they share data.cache, or their caches are "
+        "copied together and joined by a run without this option",
+    )
+    parser.add_argument(
+        "--processes", type=PositiveInt | None, default=None, help="null for one per core"
+    )
+    for name in ELSEWHERE:
+        parser.add_argument(f"--{name}", type=Any, default=None, help=SUPPRESS)
+    return parser

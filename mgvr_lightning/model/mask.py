@@ -1,0 +1,26 @@
+"""Which tokens see which: boolean masks, true where one token sees another."""
+
+import torch
+from torch import Tensor
+
+
+def causal_mask(new: int, total: int, device: torch.device) -> Tensor:
+    """(T, S) mask of the last `new` of `total` tokens: each sees itself and those before it."""
+    return torch.ones(new, total, dtype=torch.bool, device=device).tril(total - new)
+
+
+def document_mask(ids: Tensor, separator: int, new: int) -> Tensor:
+    """Mask of tokens that see themselves and those before them in their own document.
+
+    Args:
+        ids: (B, S) all tokens so far.
+        separator: id of the token that begins each document.
+        new: T, how many of the tokens, the last ones, are to see.
+
+    Returns:
+        (B, 1, T, S); the same for every head.
+    """
+    documents = (ids == separator).cumsum(-1)
+    same = documents[:, -new:, None] == documents[:, None, :]
+    # GPUs compute all of the products and mask them; FlexAttention would skip blocks that no token sees.
+    return (same & causal_mask(new, ids.size(1), ids.device))[:, None]
