@@ -87,13 +87,13 @@ class Tally:
             if not row.fault:
                 yield row
                 continue
-            message = f"{piece.place(row.number)} {row.fault}."
             if bad_rows == "raise":
                 raise InputError(
-                    f"{message}\nRepair the row, or leave such rows out with `bad_rows: skip` (`replace` keeps "
-                    "a text that is not UTF-8, with U+FFFD for the damage)."
+                    f"{piece.place(row.number)} {row.fault}.\nRepair the row, or leave such rows out with "
+                    "`bad_rows: skip` (`replace` keeps a text that is not UTF-8, with U+FFFD for the damage)."
                 )
-            self.faults = [*self.faults, message][:SHOWN_FAULTS]
+            if len(self.faults) < SHOWN_FAULTS:  # to find the place can take time
+                self.faults.append(f"{piece.place(row.number)} {row.fault}.")
             if bad_rows == "replace" and row.text is not None:
                 self.replaced += 1
                 yield row

@@ -5,28 +5,39 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from mgvr_lightning.data.corpus import BadRows, Corpus, Piece, piece_size
 from mgvr_lightning.data.digests import Digests
-from mgvr_lightning.data.hub_pieces import BATCH, LinesPiece, ShardPiece, TablePiece, buffered, streamed
+from mgvr_lightning.data.hub_pieces import (
+    LinesPiece,
+    NamedPiece,
+    ShardPiece,
+    TablePiece,
+    TablesPiece,
+    streamed,
+)
 from mgvr_lightning.data.hub_source import Source, commit, download, folder, library, resolve, telling
-from mgvr_lightning.data.parquet import check_column, check_strings
-from mgvr_lightning.data.rows import EXPANSION, size, text_bytes
+from mgvr_lightning.data.jsonl import jsonl_pieces
+from mgvr_lightning.data.parquet import check_column, parquet_groups, parquet_pieces
+from mgvr_lightning.data.rows import size, text_bytes
 from mgvr_lightning.errors import InputError
 
 _FORMAT = 1
+_DOWNLOADS = 8
 _NO_ROWS = "corresponds to no data"
-_LINES = ("json", "text")
+_FORMATS = ("parquet", "json", "text")
 
 
 class Hub(Corpus):
     r"""A data set of the Hugging Face hub, or a local folder of data files that `datasets` can load.
 
-    Only the column with the text is read from Parquet. JSON must be JSON Lines; the rows may differ in their
-    other fields. Each line of a text file is a document, without the ``\n`` or ``\r\n`` that ends it. The
-    documents are the same whether streamed or not.
+    `datasets` finds the files of the configuration and the split. Of Parquet only the column with the text is
+    read. JSON must be JSON Lines. Each line of a text file is a document, without the ``\n`` or ``\r\n`` that
+    ends it. In these the other columns may differ from row to row and from file to file; other formats, such
+    as CSV, are read by `datasets`, too. The documents are the same whether streamed or not.
 
     Example:
         The sample of 10 billion tokens of FineWeb-Edu, as it was at one commit::
@@ -63,19 +74,28 @@ class Hub(Corpus):
         self._source: Source | None = None
 
     def pieces(self) -> Sequence[Piece]:
-        """Return the shards if streamed, else ranges of rows of the downloaded table.
+        """Return one piece per file if streamed, else parts of the files that were downloaded.
+
+        What is neither Parquet nor JSON Lines nor text is read by `datasets`: in its shards if streamed, else
+        in ranges of rows of the table that it keeps.
 
         Raises:
             InputError: If the data set cannot be reached or loaded, or lacks the configuration, split or
                 column.
         """
         source = self._resolve()
-        self._check(source)
+        local = folder(self.name) is not None
+        if source.module == "text":
+            check_column(self.column, ["text"], source.where)
         with telling(source.where):
-            if source.module in _LINES:
-                pieces = list(self._lines(source))
-            else:
+            if source.module not in _FORMATS:
                 pieces = list(self._shards(source) if self.streaming else self._ranges(source))
+            elif local or not self.streaming:
+                with ThreadPoolExecutor(_DOWNLOADS) as pool:
+                    paths = list(source.files if local else pool.map(download, source.files))
+                pieces = list(self._local(source, [Path(path) for path in paths]))
+            else:
+                pieces = list(self._remote(source))
         if not pieces:
             raise InputError(f"there is no text in {source.where}.\nChoose another split or data set.")
         return pieces
@@ -127,44 +147,55 @@ class Hub(Corpus):
             self._source = resolve(name, self.config, self.split, self._pin())
         return self._source
 
-    def _check(self, source: Source) -> None:
-        """Check the column, but not of JSON, where each row is checked."""
-        if source.module == "json":
-            return
-        if source.module == "text":
-            check_column(self.column, ["text"], source.where)
-            return
-        with telling(source.where):
-            schema = streamed(json.dumps({**source.load, "split": source.split})).features
-        if schema is not None:
-            kinds = schema.arrow_schema
-            check_column(self.column, kinds.names, source.where)
-            check_strings(self.column, kinds.field(self.column).type, kinds.names, source.where)
+    def _local(self, source: Source, paths: Sequence[Path]) -> Iterator[Piece]:
+        """Cut files on this machine, as `Files` does."""
+        if source.module == "parquet":
+            groups = {path: parquet_groups(path, self.column) for path in paths}
+            most = piece_size(sum(own for path in paths for _, own in groups[path]))
+        else:
+            most = piece_size(sum(map(text_bytes, paths)))
+        for path in paths:
+            pieces: Sequence[Piece]
+            if source.module == "parquet":
+                pieces = parquet_pieces(path, self.column, groups[path], most)
+            elif source.module == "json":
+                pieces = jsonl_pieces(path, self.column, most)
+            else:
+                pieces = [LinesPiece(str(path), None, str(path), text_bytes(path))]
+            yield from (NamedPiece(piece, source.where, piece.bytes) for piece in pieces)
+
+    def _remote(self, source: Source) -> Iterator[Piece]:
+        """Take each file as a piece, unseen."""
+        weight = source.bytes // len(source.files)
+        for index, url in enumerate(source.files):
+            name = f"{source.where}, {url}"
+            if source.module != "parquet":
+                yield LinesPiece(url, self.column if source.module == "json" else None, name, weight)
+                continue
+            piece = TablesPiece(url, self.column, name, weight)
+            if index == 0:
+                piece.check()
+            yield piece
 
     def _shards(self, source: Source) -> Iterator[Piece]:
-        by_file = source.module == "parquet"
-        whole = json.dumps(self._load(source, source.files))
-        shards = len(source.files) if by_file else streamed(whole).num_shards
+        load = json.dumps({**source.load, "split": source.split})
+        shards = streamed(load).num_shards
+        if folder(self.name) is not None:
+            weight = sum(text_bytes(Path(path)) for path in source.files) // shards
+        else:
+            weight = source.bytes // shards
         for index in range(shards):
-            file = source.files[index] if shards == len(source.files) else None
-            name = f"{source.where}, {file or f'shard {index}'}"
-            weight = self._weight(source, file, shards)
-            if by_file:
-                load = json.dumps(self._load(source, source.files[index : index + 1]))
-                yield ShardPiece(load, 0, 1, self.column, name, weight)
-            else:
-                yield ShardPiece(whole, index, shards, self.column, name, weight)
+            name = source.files[index] if shards == len(source.files) else f"shard {index}"
+            yield ShardPiece(load, index, shards, self.column, f"{source.where}, {name}", weight)
 
     def _ranges(self, source: Source) -> Iterator[Piece]:
         datasets = library()
-        load = self._load(source, source.files)
+        load = {**source.load, "split": source.split}
         if folder(self.name) is not None:
             # The cache knows files by name and time: the description makes it know them by content.
             load["description"] = " ".join(Digests().of([Path(path) for path in source.files]))
         try:
-            loaded = datasets.load_dataset(
-                **buffered(load), keep_in_memory=False, verification_mode="no_checks"
-            )
+            loaded = datasets.load_dataset(**load, keep_in_memory=False, verification_mode="no_checks")
         except ValueError as error:
             if _NO_ROWS in str(error):
                 return
@@ -180,30 +211,3 @@ class Hub(Corpus):
                 weight = total * (stop - start) // rows
                 yield TablePiece(path, start, stop, first + start, self.column, source.where, weight)
             first += rows
-
-    def _lines(self, source: Source) -> Iterator[Piece]:
-        """Give each file of lines as it is; downloaded first where a hub's isn't streamed."""
-        column = self.column if source.module == "json" else None
-        for file in source.files:
-            found = file if self.streaming or folder(self.name) is not None else download(file)
-            weight = self._weight(source, file, len(source.files))
-            yield LinesPiece(found, column, f"{source.where}, {file}", weight)
-
-    def _load(self, source: Source, files: Sequence[str]) -> dict[str, Any]:
-        """Return what `datasets.load_dataset` gets for some files of Parquet, or all of a rarer format."""
-        if source.module != "parquet":
-            return {**source.load, "split": source.split}
-        return {
-            "path": "parquet",
-            "columns": [self.column],
-            "batch_size": BATCH,  # by default a row group, of which some are huge, and empty ones fail
-            "data_files": {source.split: list(files)},
-            "split": source.split,
-        }
-
-    def _weight(self, source: Source, file: str | None, shards: int) -> int:
-        """Estimate the text in a shard."""
-        if file is None or folder(self.name) is None:
-            return source.bytes // shards
-        path = Path(file)
-        return EXPANSION * size(path) if source.module == "parquet" else text_bytes(path)

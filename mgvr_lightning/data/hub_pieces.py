@@ -6,7 +6,7 @@ import io
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,86 @@ import pyarrow as pa
 from mgvr_lightning.data.corpus import Piece, Row
 from mgvr_lightning.data.hub_source import library, telling
 from mgvr_lightning.data.jsonl import parse
-from mgvr_lightning.data.parquet import values
+from mgvr_lightning.data.parquet import (
+    check_column,
+    check_parquet,
+    check_strings,
+    file_rows,
+    open_parquet,
+    values,
+)
 from mgvr_lightning.data.rows import BOM, compression, decoded, lines, open_stream, too_long
 
-BATCH = 256
+_BATCH = 256
 _BUFFER = 2**23
+
+
+@dataclass(frozen=True)
+class NamedPiece(Piece):
+    """A piece of a local file, with the data set that it belongs to.
+
+    Attributes:
+        piece: The piece.
+        where: What the data set is called.
+        bytes: Estimate of the text.
+    """
+
+    piece: Piece
+    where: str
+    bytes: int
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows of the piece.
+
+        Raises:
+            InputError: If it cannot be read.
+        """
+        return self.piece.rows()
+
+    def place(self, number: int) -> str:
+        """Return the data set, the file and the row in it."""
+        return f"{self.where}, {self.piece.place(number)}"
+
+
+@dataclass(frozen=True)
+class TablesPiece(Piece):
+    """A Parquet file that is elsewhere, read as it comes; its rows are numbered from 1.
+
+    Attributes:
+        url: A URL that `fsspec` knows.
+        column: The column that holds the text.
+        name: What the file is called.
+        bytes: Estimate of the text.
+    """
+
+    url: str
+    column: str
+    name: str
+    bytes: int
+
+    def rows(self) -> Iterator[Row]:
+        """Yield every row.
+
+        Raises:
+            InputError: If the file cannot be read, or the column is missing or holds no strings.
+        """
+        with telling(self.name), remote(self.url) as source, open_parquet(source, _BUFFER) as file:
+            check_parquet(file, self.column, self.name)
+            groups = range(file.num_row_groups)
+            yield from file_rows(file, self.column, groups, 0, file.metadata.num_rows)
+
+    def check(self) -> None:
+        """Check the column by the footer.
+
+        Raises:
+            InputError: If the file cannot be read, or the column is missing or holds no strings.
+        """
+        with telling(self.name), remote(self.url) as source, open_parquet(source) as file:
+            check_parquet(file, self.column, self.name)
+
+    def place(self, number: int) -> str:
+        """Return the file and the row in it."""
+        return f"{self.name}, row {number:,}"
 
 
 @dataclass(frozen=True)
@@ -47,15 +122,14 @@ class ShardPiece(Piece):
         """Yield the rows of the shard.
 
         Raises:
-            InputError: If the shard cannot be read.
+            InputError: If the shard cannot be read, or the column is missing or holds no strings.
         """
         number = 1
         with telling(self.name):
             shard = streamed(self.load).shard(num_shards=self.shards, index=self.shard)
-            for table in shard.select_columns([self.column]).with_format("arrow").iter(BATCH):
-                for chunk in table.column(self.column).chunks:
-                    yield from values(chunk, number, self.column)
-                    number += len(chunk)
+            for table in shard.with_format("arrow").iter(_BATCH):
+                yield from _table_rows(table, number, self.column, self.name)
+                number += len(table)
 
     def place(self, number: int) -> str:
         """Return the shard and the row in it."""
@@ -88,15 +162,13 @@ class TablePiece(Piece):
         """Yield the rows.
 
         Raises:
-            InputError: If the file cannot be read.
+            InputError: If the file cannot be read, or the column is missing or holds no strings.
         """
         with telling(self.name):
             table = library().Dataset.from_file(self.path).with_format("arrow")
-            number = self.first + 1
-            for start in range(self.start, self.stop, BATCH):
-                for chunk in table[start : min(start + BATCH, self.stop)].column(self.column).chunks:
-                    yield from values(chunk, number, self.column)
-                    number += len(chunk)
+            for start in range(self.start, self.stop, _BATCH):
+                part = table[start : min(start + _BATCH, self.stop)]
+                yield from _table_rows(part, self.first + start - self.start + 1, self.column, self.name)
 
     def place(self, number: int) -> str:
         """Return the split and the row in it."""
@@ -106,9 +178,6 @@ class TablePiece(Piece):
 @dataclass(frozen=True)
 class LinesPiece(Piece):
     """A file of JSON objects or of texts, one a line; lines are numbered from 1.
-
-    Not read by `datasets`: that takes the columns and types of the first rows for those of all, changes
-    numbers to strings, fails with a whole file at a bad row, and decodes by the locale what it streams.
 
     Attributes:
         file: A path, or a URL that `fsspec` knows.
@@ -145,25 +214,27 @@ class LinesPiece(Piece):
         return f"{self.name}, line {number:,}"
 
 
+def _table_rows(table: Any, number: int, column: str, where: str) -> Iterator[Row]:
+    check_column(column, table.column_names, where)
+    check_strings(column, table.schema.field(column).type, table.column_names, where)
+    for chunk in table.column(column).chunks:
+        yield from values(chunk, number, column)
+        number += len(chunk)
+
+
 def streamed(load: str) -> Any:
     """Open a data set for streaming.
 
     Args:
         load: What `datasets.load_dataset` gets, as JSON.
     """
-    return library().load_dataset(**buffered(json.loads(load)), streaming=True)
+    return library().load_dataset(**json.loads(load), streaming=True)
 
 
-def buffered(load: dict[str, Any]) -> dict[str, Any]:
-    """Have Parquet read through a buffer, where otherwise whole row groups would be in memory."""
-    if load["path"] != "parquet":
-        return load
-    import pyarrow.dataset  # noqa: PLC0415
-
-    options = pyarrow.dataset.ParquetFragmentScanOptions(
-        use_buffered_stream=True, buffer_size=_BUFFER, pre_buffer=False
-    )
-    return {**load, "fragment_scan_options": options}
+def remote(url: str) -> AbstractContextManager[Any]:
+    """Open a file that is elsewhere; reading tries again where the network fails."""
+    opened: AbstractContextManager[Any] = library().utils.file_utils.xopen(url, "rb")
+    return opened
 
 
 @contextmanager
@@ -172,8 +243,8 @@ def _opened(file: str) -> Iterator[io.BufferedReader]:
         with open_stream(Path(file)) as local:
             yield local
         return
-    with library().utils.file_utils.xopen(file, "rb") as remote:  # which tries again where a network fails
+    with remote(file) as raw:
         packed = compression(Path(file))
-        source = pa.PythonFile(remote, "r")
+        source = pa.PythonFile(raw, "r")
         with io.BufferedReader(pa.CompressedInputStream(source, packed) if packed else source) as stream:
             yield stream

@@ -14,6 +14,7 @@ from mgvr_lightning.errors import InputError
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_PACKED = {".bz2", ".lz4", ".xz", ".zip", ".tar", ".tgz", ".7z", ".rar"}
 _CACHED = "Cache"
 
 
@@ -174,7 +175,12 @@ def resolve(name: str, config: str | None, split: str, revision: str | None) -> 
             f"{where} is text by the {builder.config.sample_by}, but only text by the line is read.\n"
             "Download its files and give them to `Files`, where each is a document."
         )
-    known = (builder.info.splits or {}).get(split)
     paths = tuple(map(str, files[split]))
+    for path in paths:
+        if Path(path).suffix.lower() in _PACKED:
+            raise InputError(
+                f"{where}: {path} is packed in a way that isn't read.\nUnpack it, or pack it as .gz or .zst."
+            )
+    known = (builder.info.splits or {}).get(split)
     size = int(getattr(known, "num_bytes", 0) or 0)
     return Source(where, str(builder.name), split, paths, size, load)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from mgvr_lightning.data.corpus import Piece, Row
 from mgvr_lightning.data.rows import (
@@ -23,6 +24,8 @@ from mgvr_lightning.data.rows import (
 )
 
 _BLOCK = 2**20
+# How many line ends a file of some size and time has before an offset: pieces mostly come in order.
+_counted: dict[Path, tuple[tuple[int, int], int, int]] = {}
 _NAMES = {
     dict: "an object",
     list: "a list",
@@ -75,12 +78,10 @@ class JsonLinesPiece(Piece):
     def _lines_before(self) -> int:
         if self.start == 0:
             return 0
-        count, last, left = 0, b"", self.start
         with reading(self.path), self.path.open("rb") as stream:
-            while left and (block := stream.read(min(left, _BLOCK))):
-                count += block.count(b"\n")
-                last, left = block[-1:], left - len(block)
-        return count + (last != b"\n")
+            count = _line_ends(self.path, stream, self.start)
+            stream.seek(self.start - 1)
+            return count + (stream.read(1) != b"\n")
 
 
 def jsonl_pieces(path: Path, column: str, most: int) -> list[JsonLinesPiece]:
@@ -121,6 +122,22 @@ def parse(number: int, line: bytes, offset: int, column: str) -> Row:
         return Row(number, None, damage or fault)
     text, half = encodable(record[column], repr(column))
     return Row(number, text, damage or half)
+
+
+def _line_ends(path: Path, stream: BinaryIO, end: int) -> int:
+    """Count the line ends before ``end``, on from where it was counted to before."""
+    facts = path.stat()
+    stamp = (facts.st_size, facts.st_mtime_ns)
+    counted, start, count = _counted.get(path, (stamp, 0, 0))
+    if counted != stamp or start > end:
+        start, count = 0, 0
+    stream.seek(start)
+    left = end - start
+    while left and (block := stream.read(min(left, _BLOCK))):
+        count += block.count(b"\n")
+        left -= len(block)
+    _counted[path] = (stamp, end, count)
+    return count
 
 
 def _fault(record: object, column: str) -> str:

@@ -16,7 +16,6 @@ from mgvr_lightning.errors import InputError
 
 _BATCH_BYTES = 2**20
 _MOST_ROWS = 64
-_BUFFER = 2**20
 
 
 @dataclass(frozen=True)
@@ -45,16 +44,8 @@ class ParquetPiece(Piece):
         Raises:
             InputError: If the file cannot be read.
         """
-        number = self.first
-        with reading(self.path), _open(self.path) as file:
-            most = max(1, min(_MOST_ROWS, _BATCH_BYTES * self.count // max(1, self.bytes)))
-            for batch in file.iter_batches(
-                most, row_groups=list(self.groups), columns=[self.column], use_threads=False
-            ):
-                yield from values(batch.column(0), number + 1, self.column)
-                number += len(batch)
-            if number != self.first + self.count:
-                raise OSError(f"it has {number - self.first:,} of the {self.count:,} rows that it tells of")
+        with reading(self.path), open_parquet(str(self.path)) as file:
+            yield from file_rows(file, self.column, self.groups, self.first, self.count)
 
     def place(self, number: int) -> str:
         """Return the file and the row in it."""
@@ -67,12 +58,10 @@ def parquet_groups(path: Path, column: str) -> list[tuple[int, int]]:
     Raises:
         InputError: If the file is no Parquet file, or ``column`` is missing or holds no strings.
     """
-    with reading(path), _open(path) as file:
-        schema, facts = file.schema_arrow, file.metadata
-        check_column(column, schema.names, str(path))
-        check_strings(column, schema.field(column).type, schema.names, str(path))
+    with reading(path), open_parquet(str(path)) as file:
+        check_parquet(file, column, str(path))
         # Of all columns: asking for one column's facts ends the process where they are damaged.
-        groups = [facts.row_group(index) for index in range(facts.num_row_groups)]
+        groups = [file.metadata.row_group(index) for index in range(file.num_row_groups)]
         return [(group.num_rows, group.total_byte_size) for group in groups]
 
 
@@ -149,6 +138,45 @@ def _row(number: int, value: Any, column: str) -> Row:
     return Row(number, text)
 
 
-def _open(path: Path) -> pq.ParquetFile:
-    # Without the buffer a whole column chunk would be in memory.
-    return pq.ParquetFile(str(path), buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True)
+def open_parquet(source: Any, buffer: int = 2**20) -> pq.ParquetFile:
+    """Open a file by its path, or an open one, so that little of it is in memory at once.
+
+    Args:
+        source: The path, or a file object.
+        buffer: How many bytes to read at once.
+    """
+    return pq.ParquetFile(source, buffer_size=buffer, pre_buffer=False, page_checksum_verification=True)
+
+
+def check_parquet(file: pq.ParquetFile, column: str, where: str) -> None:
+    """Check by the footer that a column holds strings.
+
+    Raises:
+        InputError: If it is missing or doesn't.
+    """
+    schema = file.schema_arrow
+    check_column(column, schema.names, where)
+    check_strings(column, schema.field(column).type, schema.names, where)
+
+
+def file_rows(file: pq.ParquetFile, column: str, groups: range, first: int, count: int) -> Iterator[Row]:
+    """Yield the rows of some row groups, one small batch in memory at a time.
+
+    Args:
+        file: The open file.
+        column: The column that holds the text.
+        groups: The row groups.
+        first: How many rows are before them in the file.
+        count: How many rows they have, as the footer told.
+
+    Raises:
+        OSError: If there are fewer or more.
+    """
+    size = sum(file.metadata.row_group(index).total_byte_size for index in groups)
+    most = max(1, min(_MOST_ROWS, _BATCH_BYTES * count // max(1, size)))
+    number = first
+    for batch in file.iter_batches(most, row_groups=list(groups), columns=[column], use_threads=False):
+        yield from values(batch.column(0), number + 1, column)
+        number += len(batch)
+    if number != first + count:
+        raise OSError(f"it has {number - first:,} of the {count:,} rows that it tells of")

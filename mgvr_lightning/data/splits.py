@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from mgvr_lightning.data.corpus import Corpus
 from mgvr_lightning.errors import InputError
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
@@ -74,35 +74,44 @@ class HeldOut(Splits):
         return {"held_out": self.share}
 
 
-@dataclass(frozen=True)
 class Without(Splits):
     """Trains on all documents but those that a validation corpus has too.
 
+    The validation corpus is read when the first document is divided.
+
     Args:
-        fingerprint: That of the validation corpus.
-        held: The hashes of its documents.
+        corpus: The validation corpus.
+        fingerprint: Its fingerprint.
     """
 
-    fingerprint: str
-    held: frozenset[int]
     names = (TRAIN,)
 
-    @classmethod
-    def texts(cls, fingerprint: str, texts: Iterable[str]) -> Without:
-        """Make the rule from the validation corpus's texts."""
-        return cls(fingerprint, frozenset(text_hash(text.encode()) for text in texts))
+    def __init__(self, corpus: Corpus, fingerprint: str) -> None:
+        self._corpus: Corpus | None = corpus
+        self._fingerprint = fingerprint
+        self._held: frozenset[int] | None = None
 
     def of(self, digest: int) -> str | None:
         """Return the split of a document; None for one that is validated on."""
-        return None if digest in self.held else TRAIN
+        return None if digest in self._hashes() else TRAIN
 
     def key(self) -> list[Any]:
         """Return the validation corpus's fingerprint."""
-        return ["without", self.fingerprint]
+        return ["without", self._fingerprint]
 
     def describe(self) -> dict[str, Any]:
         """Return the validation corpus's fingerprint."""
-        return {"validation_corpus": self.fingerprint}
+        return {"validation_corpus": self._fingerprint}
+
+    def _hashes(self) -> frozenset[int]:
+        if self._held is None:
+            assert self._corpus is not None
+            self._held = frozenset(text_hash(text.encode()) for text in self._corpus.texts())
+        return self._held
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Worker processes get the hashes and needn't read the corpus again.
+        return {"_corpus": None, "_fingerprint": self._fingerprint, "_held": self._hashes()}
 
 
 @dataclass(frozen=True)

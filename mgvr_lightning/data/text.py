@@ -123,8 +123,12 @@ class Text(TokenData):
         rule: Splits = self._held_out
         held_apart = []
         if self.validation is not None:
+            if self.validation.tokenized:
+                raise InputError(
+                    f"data.validation: {type(self.validation).__name__} holds token ids. Expected a corpus of text."
+                )
             known = fingerprint(self.validation, self._cache, progress)
-            rule = Without.texts(known, self.validation.texts())
+            rule = Without(self.validation, known)
             held_apart = [(self.validation, known, Everything())]
         marks = [fingerprint(source.corpus, self._cache, progress) for source in self.sources]
         tokenizer = self._learned(marks, rule, progress)

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import re
+import sys
 import warnings
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -178,7 +179,7 @@ class Tokenizer:
             vocab_size=size,
             special_tokens=[SEPARATOR],
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            show_progress=progress,
+            show_progress=progress and sys.stdout.isatty(),  # elsewhere it prints empty lines
         )
         pieces = itertools.chain.from_iterable(map(_pieces, texts))
         tokenizer.train_from_iterator(pieces, trainer=trainer)

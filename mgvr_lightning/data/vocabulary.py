@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
+from tqdm import tqdm
 
 from mgvr_lightning.data.corpus import Corpus, Tally
 from mgvr_lightning.data.splits import TRAIN, Splits, text_hash
@@ -75,6 +77,8 @@ def learn(lessons: Sequence[Lesson], size: int, most_bytes: int, cache: Path, pr
     cache.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")):
         if not path.exists():
+            if progress:
+                tqdm.write(f"Learning a vocabulary of {size:,} ids", file=sys.stderr)
             with tokenizer_threads():
                 tokenizer = Tokenizer.train(_sample(lessons, most_bytes), size, progress)
             part = path.with_suffix(".part")

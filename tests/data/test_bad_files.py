@@ -1,4 +1,5 @@
 import gzip
+import io
 import os
 import re
 from pathlib import Path
@@ -9,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from corpora import cut_finely, read, texts
 
+from mgvr_lightning.data import jsonl
+from mgvr_lightning.data.corpus import Tally
 from mgvr_lightning.data.digests import Digests
 from mgvr_lightning.data.files import Files
 from mgvr_lightning.errors import InputError
@@ -244,3 +247,45 @@ def test_a_table_that_lost_rows_is_refused(tmp_path: Path, monkeypatch: pytest.M
     pq.write_table(pa.table({"text": ["a"] * 4}), path)
     with pytest.raises(InputError, match=r"cannot read .*a\.parquet: it has 4 of the 5 rows"):
         list(piece.rows())
+
+
+def test_places_are_found_in_any_order_and_after_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut_finely(monkeypatch, 20)
+    path = tmp_path / "a.jsonl"
+    for before in (0, 1, 3):
+        write(path, b"\n" * before + (b'{"text": "' + b"x" * 17 + b'"}\n') * 30)
+        pieces = Files([str(path)]).pieces()
+        numbers = [[piece.place(row.number) for row in piece.rows()] for piece in pieces]
+        backwards = [[piece.place(row.number) for row in piece.rows()] for piece in reversed(pieces)]
+        assert numbers == backwards[::-1]
+        assert [place for own in numbers for place in own] == [
+            f"{path}, line {before + n}" for n in range(1, 31)
+        ]
+
+
+def test_many_bad_rows_late_in_a_file_take_one_count_of_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut_finely(monkeypatch, 2**12)
+    path = write(tmp_path / "a.jsonl", (GOOD + b'{"text": 5}\n' + GOOD) * 20_000)
+    asked: list[int] = []
+    real = jsonl._line_ends
+
+    class Counting(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            asked.append(size or 0)
+            return super().read(size)
+
+    monkeypatch.setattr(
+        jsonl, "_line_ends", lambda path, _, end: real(path, Counting(path.read_bytes()), end)
+    )
+    faults = []
+    for piece in Files([str(path)]).pieces():
+        tally = Tally()
+        list(tally.usable(piece, "skip"))
+        assert tally.skipped > 50
+        faults += tally.faults
+    assert faults[-1].startswith(f"{path}, line 59,8")
+    assert path.stat().st_size - 2**13 <= sum(asked) <= path.stat().st_size

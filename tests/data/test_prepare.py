@@ -123,7 +123,7 @@ def test_whatever_matters_makes_a_new_folder(tmp_path: Path, prepared: Prepared)
 
 def _apart(corpus: Held, cache: Path, version: str) -> Prepared:
     """Prepares a corpus beside a validation corpus that holds its first ten texts."""
-    splits = Without.texts(version, TEXTS[:10])
+    splits = Without(Held(TEXTS[:10]), version)
     tokenizer = tokenizer_of(corpus, cache, splits)
     prepared = Preparation(corpus, corpus.version, tokenizer, splits, cache, False).run()
     assert prepared is not None
