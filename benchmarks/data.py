@@ -3,9 +3,9 @@
     python benchmarks/data.py encode --config my_corpus.yaml
     python benchmarks/data.py load
 
-`encode` prepares the corpus of a configuration's `data`, into a cache that it deletes, and sets the rate against
-the `tokenizers` batch encoder alone on texts that are in memory. `load` times the loader alone for text and for
-each task, and a short run of the Transformer on the same data. Both print a table and write JSON.
+`encode` prepares the corpus of a configuration's `data`, into a cache that it deletes, and sets the rate
+against the bare `tokenizers` batch encoder on texts in memory. `load` times the loader alone, for text and for
+each task, and a short run of the Transformer on the same data. Both print JSON.
 """
 
 import argparse
@@ -45,7 +45,7 @@ BATCHES = (64, 256, 1024)
 
 
 class PeakMemory:
-    """The most memory that this process and its children held together, beyond what it held before, in bytes."""
+    """The most memory that this process and its children held together, in bytes, and what it held before."""
 
     def __enter__(self) -> "PeakMemory":
         self.before, self.peak, self.over = self._held(), 0, threading.Event()
@@ -87,7 +87,9 @@ def bare(path: Path, texts: list[str], size: int) -> float:
         for start in range(0, len(texts), size):
             encode(texts[start : start + size], add_special_tokens=False)
 
-    return min(seconds(lambda: run(tokenizer.encode_batch)), seconds(lambda: run(tokenizer.encode_batch_fast)))
+    return min(
+        seconds(lambda: run(tokenizer.encode_batch)), seconds(lambda: run(tokenizer.encode_batch_fast))
+    )
 
 
 def encode(config: list[str], repeats: int) -> dict[str, Any]:
@@ -142,9 +144,18 @@ def loaded(data: TokenData) -> float:
 
 def trained(overlays: list[str], folder: Path) -> float:
     """Tokens per second of a short run of the Transformer."""
-    configs = [argument for path in ["configs/transformer.yaml", *overlays] for argument in ("--config", path)]
+    configs = [
+        argument for path in ["configs/transformer.yaml", *overlays] for argument in ("--config", path)
+    ]
     command = [sys.executable, "-m", "mgvr_lightning", "fit", *configs, "--run", str(folder / "run")]
-    limits = ["--trainer.max_steps", "60", "--trainer.val_check_interval", "60", "--trainer.log_every_n_steps", "10"]
+    limits = [
+        "--trainer.max_steps",
+        "60",
+        "--trainer.val_check_interval",
+        "60",
+        "--trainer.log_every_n_steps",
+        "10",
+    ]
     subprocess.run([*command, *limits], cwd=ROOT, check=True, capture_output=True)
     values = Run.find(str(folder / "run")).series("time/tokens_per_second").values()
     return statistics.median(float(value) for value in values)
@@ -173,7 +184,9 @@ def load() -> dict[str, Any]:
 
 def main() -> None:
     """Runs one of the two and prints what it gave."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=["encode", "load"])
     parser.add_argument("--config", action="append", default=[])
     parser.add_argument("--repeats", type=int, default=3)
@@ -183,7 +196,7 @@ def main() -> None:
     machine = {"cpu": processor(), "cores": os.cpu_count(), "memory": psutil.virtual_memory().total}
     versions = {"python": platform.python_version(), "tokenizers": tokenizers.__version__}
     text = json.dumps({given.what: measured, "machine": machine, "versions": versions}, indent=2)
-    print(text)
+    sys.stdout.write(text + "\n")
     if given.output is not None:
         given.output.write_text(text + "\n", encoding="utf-8")
 

@@ -22,7 +22,7 @@ from mgvr_lightning.callbacks import (
     Summary,
     TrainingLog,
 )
-from mgvr_lightning.data import files  # noqa: F401  (configurations name its classes)
+from mgvr_lightning.data import catalogue  # noqa: F401  (configurations name its classes)
 from mgvr_lightning.data.text import Text
 from mgvr_lightning.data.token_data import TokenData
 from mgvr_lightning.errors import InputError

@@ -1,14 +1,15 @@
 """Means over target tokens: sums in float64 and int64, added up over batches and ranks, divided last."""
 
 import math
+from inspect import signature
 
 import torch
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
 
-class TokenMean(Metric):
-    """A sum divided by a count, both totals over target tokens."""
+class Ratio(Metric):
+    """A sum divided by a count, both totals over what was seen; NaN if nothing was."""
 
     full_state_update = False
     total: Tensor
@@ -18,6 +19,14 @@ class TokenMean(Metric):
         super().__init__()
         self.add_state("total", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
         self.add_state("count", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
+
+    def compute(self) -> Tensor:
+        """The mean."""
+        return self.total / self.count
+
+
+class TokenMean(Ratio):
+    """A mean over target tokens."""
 
     def update(self, nll: Tensor, correct: Tensor, scored: Tensor, bytes: Tensor) -> None:
         """Adds a batch.
@@ -30,10 +39,6 @@ class TokenMean(Metric):
         """
         self.total += (nll.double() * scored).sum()
         self.count += scored.sum()
-
-    def compute(self) -> Tensor:
-        """Nats per token; NaN if nothing was scored."""
-        return self.total / self.count
 
 
 class NatsPerToken(TokenMean):
@@ -76,6 +81,16 @@ def metric_device(device: torch.device) -> torch.device:
     return torch.device("cpu") if device.type == "mps" else device
 
 
+def collection(prefix: str, metrics: dict[str, Metric]) -> MetricCollection:
+    """Metrics under `prefix`; each is given those named arguments alone that its `update` has."""
+    return MetricCollection(metrics, prefix=prefix, compute_groups=False)  # type: ignore[arg-type]
+
+
+def asks_for(metrics: MetricCollection, argument: str) -> bool:
+    """Whether any of the metrics takes an argument."""
+    return any(argument in signature(metric.update).parameters for metric in metrics.values())
+
+
 def language_metrics(prefix: str, text: bool) -> MetricCollection:
     """Loss, perplexity and accuracy under `prefix`, and bits per byte for text."""
     metrics: dict[str, Metric] = {
@@ -85,4 +100,4 @@ def language_metrics(prefix: str, text: bool) -> MetricCollection:
     }
     if text:
         metrics["bits_per_byte"] = BitsPerByte()
-    return MetricCollection(metrics, prefix=prefix, compute_groups=False)  # type: ignore[arg-type]
+    return collection(prefix, metrics)

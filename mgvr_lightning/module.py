@@ -13,7 +13,7 @@ from mgvr_lightning.data.batch import Batch
 from mgvr_lightning.data.token_data import TokenData
 from mgvr_lightning.errors import InputError
 from mgvr_lightning.logger import log
-from mgvr_lightning.metrics import language_metrics, metric_device
+from mgvr_lightning.metrics import asks_for, metric_device
 from mgvr_lightning.model import (
     IGNORE,
     LossSums,
@@ -118,7 +118,7 @@ class LanguageModule(LightningModule):
         table = None if token_bytes is None else torch.from_numpy(token_bytes)
         self.register_buffer("token_bytes", table, persistent=False)
         self.held_out_metrics = {
-            name: language_metrics(f"{prefix}/", text=table is not None)
+            name: self.data.metrics(f"{prefix}/")
             for name, prefix in (("validation", "val"), ("test", "test"))
         }
 
@@ -232,14 +232,23 @@ class LanguageModule(LightningModule):
 
     def _held_out_step(self, name: str, batch: Batch) -> None:
         nll, predictions = self.network.token_losses(batch.ids, batch.targets)
-        correct = predictions == batch.targets
-        scored = batch.targets != IGNORE
         sizes = torch.zeros_like(batch.targets)
         if self.token_bytes is not None:
             sizes = self.token_bytes[batch.targets.clamp_min(0)]
+        seen = {
+            "nll": nll,
+            "predictions": predictions,
+            "correct": predictions == batch.targets,
+            "scored": batch.targets != IGNORE,
+            "bytes": sizes,
+            "ids": batch.ids,
+            "targets": batch.targets,
+        }
         home = metric_device(self.device)
         metrics = self.held_out_metrics[name].to(home)
-        metrics.update(nll.to(home), correct.to(home), scored.to(home), sizes.to(home))
+        if asks_for(metrics, "attention"):
+            seen["attention"] = self.network.attention_maps(batch.ids)
+        metrics.update(**{name: part.to(home) for name, part in seen.items()})
 
     def _log_held_out(self, name: str) -> None:
         metrics = self.held_out_metrics[name]

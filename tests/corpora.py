@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mgvr_lightning.data import corpus as corpora
-from mgvr_lightning.data.corpus import Corpus, Tally
+from mgvr_lightning.data.corpora import corpus as corpora
+from mgvr_lightning.data.corpora.corpus import Corpus, Tally
 from mgvr_lightning.errors import InputError
 
 

@@ -11,7 +11,12 @@ from mgvr_lightning.model import Transformer, TransformerConfig, initialise
 from mgvr_lightning.values import ValueSpec
 
 CONFIGS = Path(__file__).parents[1] / "configs"
-PRESETS = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
+PRESETS = sorted(
+    path.stem
+    for path in CONFIGS.glob("*.yaml")
+    if "values" in yaml.safe_load(path.read_text(encoding="utf-8")).get("model", {})
+)
+TASKS = ("induction", "mqar", "two_hop")
 VOCABULARY = 37
 
 

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import yaml
-from helpers import CONFIGS
 from documents import KEPT, texts, write_documents
+from helpers import CONFIGS
 from runs import arguments, fit, home
 
 from mgvr_lightning.__main__ import main

@@ -6,8 +6,8 @@ from tempfile import TemporaryDirectory
 import pytest
 import torch
 import yaml
-from helpers import PRESETS
 from documents import KEPT, texts, write_documents
+from helpers import PRESETS
 from runs import checkpoint, fit, home, small
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 

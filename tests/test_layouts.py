@@ -7,8 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from helpers import CONFIGS
 from documents import KEPT
+from helpers import CONFIGS
 from runs import fit, home
 
 from mgvr_lightning.analysis.run import Run

@@ -5,8 +5,8 @@ from tempfile import TemporaryDirectory
 import pytest
 import torch
 import yaml
-from helpers import perturbed
 from documents import KEPT
+from helpers import perturbed
 from runs import checkpoint, command, fit, saved
 from torch import Tensor
 from torch.nn import functional as F

@@ -42,9 +42,11 @@ def test_prepare_prints_the_folder_that_fit_then_uses(folder: Path) -> None:
     assert "Reusing the prepared corpus" in again.stderr
 
 
-def test_parts_say_what_is_missing_and_the_last_one_joins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_say_what_is_missing_and_the_last_one_joins(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("mgvr_lightning.data.corpus.LEAST_PIECE", 2_000)
+    monkeypatch.setattr("mgvr_lightning.data.corpora.corpus.LEAST_PIECE", 2_000)
     module.main(["--config", "small.yaml", "--part", "1/2"])
     assert not list(folder.glob("data/files-*"))
     module.main(["--config", "small.yaml", "--part", "2/2", "--processes", "1"])

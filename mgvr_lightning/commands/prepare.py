@@ -7,8 +7,8 @@ from typing import Any
 from jsonargparse import SUPPRESS
 from jsonargparse.typing import PositiveInt
 
-from mgvr_lightning.data import files  # noqa: F401  (configurations name its classes)
-from mgvr_lightning.data.prepare import Part
+from mgvr_lightning.data import catalogue  # noqa: F401  (configurations name its classes)
+from mgvr_lightning.data.preparation.prepare import Part
 from mgvr_lightning.data.text import Text
 from mgvr_lightning.data.token_data import TokenData
 from mgvr_lightning.errors import InputError
@@ -61,8 +61,8 @@ def parse_part(text: str) -> Part:
 def _parser() -> Parser:
     parser = Parser(
         prog="mgvr_lightning prepare",
-        description="Turns a corpus into tokens ahead of a run. Takes the configurations of `fit`, of which it "
-        "uses `data`. An interrupted preparation goes on where it stopped.",
+        description="Turns a corpus into tokens ahead of a run. Takes the configurations of `fit` and uses "
+        "their `data`. An interrupted preparation goes on where it stopped.",
         default_env=True,
         env_prefix="MGVR_PREPARE",
     )
@@ -76,9 +76,7 @@ def _parser() -> Parser:
         help="i/n: the share of one of n machines, such as 2/8; they share data.cache, or their caches are "
         "copied together and joined by a run without this option",
     )
-    parser.add_argument(
-        "--processes", type=PositiveInt | None, default=None, help="null for one per core"
-    )
+    parser.add_argument("--processes", type=PositiveInt | None, default=None, help="null for one per core")
     for name in ELSEWHERE:
         parser.add_argument(f"--{name}", type=Any, default=None, help=SUPPRESS)
     return parser

@@ -1,4 +1,4 @@
-"""Which source, and which example of it, stands at each position of a run: a pure function of the position."""
+"""Which source, and which of its examples, stands at each position of a run."""
 
 from collections.abc import Sequence
 
@@ -40,10 +40,10 @@ def shares(weights: Sequence[float], total: int) -> Indices:
 
 
 class MixedOrder:
-    """The order of an endless run over several sources, mixed by weight; each source is gone through by epochs.
+    """The order of an endless run over several sources, mixed by weight: a pure function of the position.
 
     Every block of 4,096 positions holds each source by its share, in a shuffled order; within a source the
-    examples are shuffled anew in every epoch of its own, so that one doesn't come again before all others did.
+    examples are shuffled anew in every epoch of its own: none comes again before all others did.
 
     Args:
         sizes: number of examples of each source, at least 1.

@@ -8,15 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mgvr_lightning.data.batch import Ids
-from mgvr_lightning.data.builtin import Builtin
-from mgvr_lightning.data.corpus import Corpus
+from mgvr_lightning.data.corpora.builtin import Builtin
+from mgvr_lightning.data.corpora.corpus import Corpus
 from mgvr_lightning.data.mixture import shares
-from mgvr_lightning.data.prepare import Part, Preparation, fingerprint
-from mgvr_lightning.data.prepared import Prepared, load
-from mgvr_lightning.data.splits import TEST, TRAIN, VALIDATION, Everything, HeldOut, Splits, Without
+from mgvr_lightning.data.preparation.prepare import Part, Preparation, fingerprint
+from mgvr_lightning.data.preparation.prepared import Prepared, load
+from mgvr_lightning.data.preparation.splits import (
+    TEST,
+    TRAIN,
+    VALIDATION,
+    Everything,
+    HeldOut,
+    Splits,
+    Without,
+)
+from mgvr_lightning.data.preparation.tokenizer import Tokenizer
+from mgvr_lightning.data.preparation.vocabulary import Lesson, learn
 from mgvr_lightning.data.token_data import TokenData
-from mgvr_lightning.data.tokenizer import Tokenizer
-from mgvr_lightning.data.vocabulary import Lesson, learn
 from mgvr_lightning.data.windows import TextExamples, Windows, inputs_and_targets
 from mgvr_lightning.errors import InputError
 
@@ -125,7 +133,8 @@ class Text(TokenData):
         if self.validation is not None:
             if self.validation.tokenized:
                 raise InputError(
-                    f"data.validation: {type(self.validation).__name__} holds token ids. Expected a corpus of text."
+                    f"data.validation: {type(self.validation).__name__} holds token ids. "
+                    "Expected a corpus of text."
                 )
             known = fingerprint(self.validation, self._cache, progress)
             rule = Without(self.validation, known)

@@ -9,11 +9,13 @@ import numpy as np
 from lightning.pytorch import LightningDataModule
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader
+from torchmetrics import MetricCollection
 
 from mgvr_lightning.data.batch import Batch, Examples, FixedBatches, Ids, Remaining, TrainBatches
 from mgvr_lightning.data.layout import Layout
-from mgvr_lightning.data.prepare import Part
+from mgvr_lightning.data.preparation.prepare import Part
 from mgvr_lightning.errors import InputError
+from mgvr_lightning.metrics import language_metrics
 
 
 class TokenData(LightningDataModule):
@@ -92,6 +94,15 @@ class TokenData(LightningDataModule):
             The folders that training reads; none if it needs none, or parts are still missing.
         """
         return []
+
+    def metrics(self, prefix: str) -> MetricCollection:
+        """What validation and test measure, under `prefix`.
+
+        Each metric is updated with those alone of these named arguments that its `update` has: nll,
+        predictions, correct, scored, bytes, ids and targets, (B, T) each; attention, (L, B, Hq, T, T).
+        Rows that fill up a batch have no scored target and must count nothing.
+        """
+        return language_metrics(prefix, text=self.token_bytes is not None)
 
     def epochs(self, steps: int) -> float | None:
         """How often a run of so many steps goes through the training examples; None if they don't repeat."""

@@ -7,7 +7,7 @@ import numpy as np
 from mgvr_lightning.data.batch import Examples, Ids
 from mgvr_lightning.data.mixture import MixedOrder
 from mgvr_lightning.data.order import Indices
-from mgvr_lightning.data.tokens import Tokens
+from mgvr_lightning.data.preparation.tokens import Tokens
 
 
 class Windows:

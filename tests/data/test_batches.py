@@ -6,7 +6,7 @@ import torch
 
 from mgvr_lightning.data.batch import FixedBatches, Ids, Remaining, TrainBatches, digest
 from mgvr_lightning.data.layout import Layout
-from mgvr_lightning.data.tokens import ShardWriter, Tokens, TokenWriter
+from mgvr_lightning.data.preparation.tokens import ShardWriter, Tokens, TokenWriter
 from mgvr_lightning.data.windows import TextExamples, Windows
 from mgvr_lightning.model.loss import IGNORE
 

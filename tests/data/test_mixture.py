@@ -93,7 +93,7 @@ def test_each_example_comes_once_per_epoch_of_its_source(
     sizes: list[int], weights: list[float], seed: int, positions: int
 ) -> None:
     owners, indices = MixedOrder(sizes, weights[: len(sizes)], seed)(np.arange(positions))
-    # Within a block the slots are shuffled, so only whole blocks of a source are whole stretches of its order.
+    # Within a block the slots are shuffled, so whole blocks alone are stretches of a source's order.
     whole = positions // BLOCK * BLOCK if len(sizes) > 1 else positions
     for owner, size in enumerate(sizes):
         counts = Counter(indices[:whole][owners[:whole] == owner].tolist())

@@ -6,7 +6,7 @@ import pytest
 from documents import texts, write_documents
 from runs import home
 
-from mgvr_lightning.data.files import Files
+from mgvr_lightning.data.corpora.files import Files
 from mgvr_lightning.data.text import Text
 from mgvr_lightning.errors import InputError
 

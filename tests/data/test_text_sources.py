@@ -9,7 +9,7 @@ import yaml
 from documents import kept_folder, texts, write_documents
 
 from mgvr_lightning.commands.prepare import parse_data
-from mgvr_lightning.data.files import Files
+from mgvr_lightning.data.corpora.files import Files
 from mgvr_lightning.data.text import Source, Text
 from mgvr_lightning.errors import InputError
 
@@ -135,7 +135,10 @@ def test_a_configuration_file_mixes_corpora(folder: Path) -> None:
     for name in "ab":
         files(folder, name, letters(80, name))
     sources = [
-        {"corpus": {"class_path": "Files", "init_args": {"paths": [str(folder / f"{name}.jsonl")]}}, "weight": weight}
+        {
+            "corpus": {"class_path": "Files", "init_args": {"paths": [str(folder / f"{name}.jsonl")]}},
+            "weight": weight,
+        }
         for name, weight in (("a", 2), ("b", 1.5))
     ]
     content = {"data": {"class_path": "Text", "init_args": {"corpus": sources, **SETTINGS}}}

@@ -1,0 +1,1 @@
+"""Where text comes from: corpora, cut into pieces that are read apart."""

@@ -1,0 +1,1 @@
+"""From text to token files: tokenizer, parallel encoding, joining."""
