@@ -22,8 +22,10 @@ from mgvr_lightning.errors import InputError
 
 FORMAT = 1
 DISTINCT_BYTES = 2**23
-"""Most bytes of distinct words to learn from: the trainer takes about 100 bytes of memory for each. There are few
-in a language with spaces; without, nearly all of the text is."""
+"""Most bytes of distinct words to learn from: the trainer takes about 100 bytes of memory for each.
+
+They are few in a language with spaces, and nearly all of the text in one without.
+"""
 _WORD = re.compile(r"\w+|[^\w\s]+")
 
 
