@@ -3,9 +3,9 @@
     python benchmarks/data.py encode --config my_corpus.yaml
     python benchmarks/data.py load
 
-`encode` prepares the corpus of a configuration's `data`, into a cache that it deletes, and sets the rate
-against the bare `tokenizers` batch encoder on texts in memory. `load` times the loader alone, for text and for
-each task, and a short run of the Transformer on the same data. Both print JSON.
+`encode` prepares the corpus of a configuration, into a cache that it deletes, and sets the rate
+against the bare `tokenizers` batch encoder on texts in memory. `load` times the loader alone, for text and
+for each task, and a short run of the Transformer on the same data. Both print JSON.
 """
 
 import argparse
