@@ -82,6 +82,7 @@ class LanguageModule(LightningModule):
             self._build()
         if self._trainer is not None:
             self.network.separator = self.data.document_start
+            self.network.most_scored = self.data.most_scored
 
     def _build(self) -> None:
         """Builds the network with its keyed initial weights."""

@@ -200,6 +200,18 @@ def test_right_answers_are_all_right(name: str) -> None:
     assert values.get("two_hop_stopped_after_one", 0.0) == 0
 
 
+@pytest.mark.parametrize("name", TASKS)
+def test_an_unscored_position_counts_nowhere_even_if_it_seems_right(name: str) -> None:
+    task = TASKS[name]()
+    seen = _validation(task)
+    expected = task.metrics("val/")
+    expected.update(**seen)
+    seen["correct"] = seen["correct"] | ~seen["scored"]
+    metrics = task.metrics("val/")
+    metrics.update(**seen)
+    assert _computed(metrics) == _computed(expected)
+
+
 def test_copy_accuracy_does_not_depend_on_what_is_trained_on() -> None:
     values = []
     for name in ("induction", "induction, all"):

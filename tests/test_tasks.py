@@ -15,6 +15,7 @@ import yaml
 from documents import KEPT
 from helpers import CONFIGS, PRESETS, TASKS
 from runs import arguments, checkpoint, command, saved
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch.utils.data import DataLoader
 
 from mgvr_lightning.__main__ import main
@@ -115,6 +116,11 @@ def test_metrics_are_logged_under_their_names_at_every_validation(task: str) -> 
     for record in logged:
         assert {key for key in record if key.startswith("val/")} == _names(task)
         assert all(0 <= record[key] <= 1 for key in _names(task) - {"val/loss"})
+    events = EventAccumulator(str(run.folder))
+    events.Reload()
+    for name in _names(task):
+        points = {event.step: event.value for event in events.Scalars(name)}
+        assert points == pytest.approx(run.series(name), rel=1e-6)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -257,6 +263,15 @@ def test_no_sequence_comes_back_and_the_splits_and_seeds_share_none(task: str) -
         hashes += _hashes(*data.examples().rows(np.arange(3000)))
         hashes += _hashes(*data.held_out("validation")) + _hashes(*data.held_out("test"))
     assert len(set(hashes)) == len(hashes) == 2 * (3000 + 256 + 1024)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_nothing_about_a_sequence_is_shared_by_the_splits(task: str) -> None:
+    data = MAKERS[task](queries=2) if task == "two_hop" else MAKERS[task]()
+    (_, train), (_, validation) = data.examples().rows(np.arange(256)), data.held_out("validation")
+    same_places = ((train == IGNORE) == (validation == IGNORE)).all(axis=1)
+    assert task == "two_hop" or same_places.mean() < 0.15
+    assert (train == validation)[train != IGNORE].mean() < 0.1
 
 
 @pytest.mark.parametrize("task", TASKS)

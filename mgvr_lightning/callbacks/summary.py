@@ -39,6 +39,8 @@ class Summary(Callback):
             text += f", {metrics['val/bits_per_byte']:.3f} bits per byte"
             others = [f"{name} -9 {bits:.3f}" for name, bits in pl_module.data.yardsticks().items()]
             text += f" (on the whole split: {', '.join(others)})" if others else ""
+        elif pl_module.data.token_bytes is None:
+            text += f", {metrics['val/accuracy']:.1%} right"
         say(text)
 
 

@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, Sampler
 
 from mgvr_lightning.data.layout import Layout
+from mgvr_lightning.data.noise import scramble
 from mgvr_lightning.data.order import Indices
 from mgvr_lightning.model.loss import IGNORE
 
@@ -52,9 +52,10 @@ class Examples(ABC):
 
 def digest(ids: Ids, targets: Ids) -> int:
     """Sum over rows of a 64-bit hash of each row, modulo 2⁶⁴: it doesn't depend on how rows are batched."""
-    rows = np.concatenate([ids, targets], axis=1).astype("<i8")
-    hashes = (int.from_bytes(blake2b(row.tobytes(), digest_size=8).digest(), "little") for row in rows)
-    return sum(hashes) % 2**64
+    rows = np.concatenate([ids, targets], axis=1).astype(np.uint64)
+    places = scramble(np.arange(1, rows.shape[1] + 1, dtype=np.uint64))
+    hashes = scramble(scramble(scramble(rows) ^ places).sum(axis=1, dtype=np.uint64))
+    return int(hashes.sum(dtype=np.uint64))
 
 
 class TrainBatches(Dataset[Batch]):

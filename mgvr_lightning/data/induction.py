@@ -65,6 +65,11 @@ class Repetitions(Sequences):
         spread = self.period_max - self.period_min + 1
         return self.period_min + noise.stream("period").below(spread, positions, 1)[:, 0]
 
+    @property
+    def most_scored(self) -> int:
+        """Every target, or those after the shortest period."""
+        return self.context if self.loss_on == "all" else self.context - 1 - self.period_min
+
     def rows(self, noise: Noise, positions: Indices) -> tuple[Ids, Ids]:
         """Makes the sequences at `positions`."""
         periods = self.periods(noise, positions)[:, None]

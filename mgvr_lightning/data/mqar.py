@@ -62,6 +62,11 @@ class Recall(Sequences):
         """The least id of a value."""
         return self.vocabulary_size // 2
 
+    @property
+    def most_scored(self) -> int:
+        """The answers to the queries."""
+        return self.pairs
+
     def rows(self, noise: Noise, positions: Indices) -> tuple[Ids, Ids]:
         """Makes the sequences at `positions`."""
         start = self.values_from

@@ -13,6 +13,7 @@ from mgvr_lightning.data.order import Indices
 
 Bits = NDArray[np.uint64]
 STRIDE = 0x9E3779B97F4A7C15
+FEW = 16
 
 
 def scramble(values: Bits) -> Bits:
@@ -67,20 +68,25 @@ class Noise:
     def choose(self, count: int, size: int, positions: Indices) -> Indices:
         """Distinct elements of range(size) in random order, (n, count); every choice is equally likely.
 
-        The first steps of a shuffle (Fisher-Yates), in all rows at once.
-
         Args:
             count: how many, at most `size`.
             size: number of elements to choose from.
             positions: (n,).
         """
         assert 0 <= count <= size
-        rows = np.arange(len(positions))
-        picks = self.below(size - np.arange(count), positions, count).T
-        pool = np.repeat(np.arange(size, dtype=np.int32)[:, None], len(rows), axis=1)
-        for step, pick in enumerate(picks):
-            other = pick + step
-            chosen = pool[other, rows]
-            pool[other, rows] = pool[step]
-            pool[step] = chosen
-        return np.ascontiguousarray(pool[:count].T, dtype=np.int64)
+        if size > FEW * count:
+            return shifted(self.below(size - np.arange(count), positions, count))
+        return np.argsort(self.words(positions, size), axis=1)[:, :count]
+
+
+def shifted(picks: Indices) -> Indices:
+    """Distinct elements from draws with fewer and fewer to choose from.
+
+    Args:
+        picks: (n, count); column k holds which of the elements that are left, in their order, comes next.
+    """
+    chosen = picks.copy()
+    for step in range(1, picks.shape[1]):
+        for taken in np.sort(chosen[:, :step], axis=1).T:
+            chosen[:, step] += chosen[:, step] >= taken
+    return chosen

@@ -31,6 +31,11 @@ class Sequences(ABC):
     def length(self) -> int:
         """T, tokens of a sequence."""
 
+    @property
+    @abstractmethod
+    def most_scored(self) -> int:
+        """The most targets of a sequence that are scored."""
+
     @abstractmethod
     def rows(self, noise: Noise, positions: Indices) -> tuple[Ids, Ids]:
         """Makes the sequences at `positions` (n,).
@@ -104,6 +109,11 @@ class Task(TokenData):
     def context(self) -> int:
         """T, tokens of a sequence."""
         return self.sequences.length
+
+    @property
+    def most_scored(self) -> int:
+        """The most targets of a sequence that are scored."""
+        return self.sequences.most_scored
 
     @property
     def token_bytes(self) -> None:

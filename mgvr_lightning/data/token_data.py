@@ -61,6 +61,11 @@ class TokenData(LightningDataModule):
         """What two runs must have in common to be comparable, as plain JSON."""
 
     @property
+    def most_scored(self) -> int | None:
+        """The most targets of a row that are scored; None for all."""
+        return None
+
+    @property
     def document_start(self) -> int | None:
         """Id of the token that begins a document which attends to nothing before it.
 

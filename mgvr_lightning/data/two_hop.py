@@ -87,6 +87,11 @@ class Chains(Sequences):
         """T, tokens of a sequence."""
         return 1 + 2 * self.pairs + 2 * self.queries
 
+    @property
+    def most_scored(self) -> int:
+        """The answers to the queries."""
+        return self.queries
+
     def rows(self, noise: Noise, positions: Indices) -> tuple[Ids, Ids]:
         """Makes the sequences at `positions`."""
         count, n = len(positions), self.chains

@@ -24,6 +24,22 @@ class LossSums(NamedTuple):
     targets: Tensor
 
 
+def scored_alone(hidden: Tensor, targets: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """Leaves out positions that aren't scored, as far as a fixed shape allows.
+
+    Args:
+        hidden: (B, T, D).
+        targets: (B, T), IGNORE where nothing is scored.
+        most: at least the number of scored targets in any row.
+
+    Returns:
+        hidden (B, most, D) and targets (B, most): the scored positions of each row in order, then others.
+    """
+    places = (targets == IGNORE).to(torch.int8).argsort(dim=1, stable=True)[:, :most]
+    index = places[..., None].expand(-1, -1, hidden.size(-1))
+    return hidden.gather(1, index), targets.gather(1, places)
+
+
 def head_logits(hidden: Tensor, weight: Tensor, softcap: float | None) -> Tensor:
     """Logits of a linear head, (..., V), in fp32 or wider."""
     logits = F.linear(hidden, weight)

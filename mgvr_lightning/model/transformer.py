@@ -12,7 +12,7 @@ from mgvr_lightning.model.attention import Attention, attention_map
 from mgvr_lightning.model.cache import Cache
 from mgvr_lightning.model.config import TransformerConfig
 from mgvr_lightning.model.layers import Embedding, Linear, Rotary, norm
-from mgvr_lightning.model.loss import LossSums, head_logits, summed_loss, token_losses
+from mgvr_lightning.model.loss import LossSums, head_logits, scored_alone, summed_loss, token_losses
 from mgvr_lightning.model.mask import document_mask
 from mgvr_lightning.model.mlp import MLPS
 from mgvr_lightning.values import Identity, Normal, OwnValues, Role, ValuePath, ValueSpec
@@ -56,6 +56,10 @@ class Transformer(nn.Module):
         chunk: the most tokens whose logits exist at once in the loss.
         separator: id of the token that begins each document, if no token is to see another document's.
             Positions go on across documents: rotations depend on distances alone.
+
+    Attributes:
+        most_scored: the most targets of a row that are scored, if that is known; the loss then computes no
+            logits elsewhere. The result is the same but for rounding.
     """
 
     def __init__(
@@ -68,6 +72,7 @@ class Transformer(nn.Module):
     ) -> None:
         super().__init__()
         self.config, self.vocabulary, self.chunk, self.separator = config, vocabulary, chunk, separator
+        self.most_scored: int | None = None
         paths = values.build(config.shapes(vocabulary))
         self.embedding = Embedding(vocabulary, config.width, Normal(0.02))
         self.blocks = nn.ModuleList(Block(config, layer, path) for layer, path in enumerate(paths))
@@ -95,8 +100,12 @@ class Transformer(nn.Module):
             ids: (B, T).
             targets: (B, T), the token after each; IGNORE where nothing is scored.
         """
-        hidden = self.hidden(ids).flatten(0, 1)
-        return summed_loss(hidden, self.head_weight, targets.flatten(), self.config.softcap, self.chunk)
+        hidden = self.hidden(ids)
+        if self.most_scored is not None and self.most_scored < targets.size(1):
+            hidden, targets = scored_alone(hidden, targets, self.most_scored)
+        return summed_loss(
+            hidden.flatten(0, 1), self.head_weight, targets.flatten(), self.config.softcap, self.chunk
+        )
 
     def token_losses(self, ids: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Per-token nats (B, T) and the most likely token in each target's place (B, T); no gradients."""

@@ -3,6 +3,7 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 
+from mgvr_lightning.data import noise
 from mgvr_lightning.data.noise import Noise, scramble
 
 POSITIONS = np.arange(4096)
@@ -130,7 +131,9 @@ def test_choices_are_distinct_and_inside(count: int, size: int) -> None:
     assert ((chosen >= 0) & (chosen < size)).all()
 
 
-def test_every_ordered_choice_is_equally_likely() -> None:
+@pytest.mark.parametrize("few", [0, 10**9])
+def test_every_ordered_choice_is_equally_likely(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise, "FEW", few)
     for count, size in ((4, 4), (2, 5)):
         chosen = Noise(0, "x").choose(count, size, np.arange(60_000))
         outcomes = [tuple(row) for row in permutations(range(size), count)]

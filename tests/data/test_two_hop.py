@@ -193,6 +193,22 @@ def test_no_place_of_the_answer_is_likelier_than_it_must_be(order: str) -> None:
     assert best < (0.2 if order == "random" else 0.35)
 
 
+def test_queries_come_in_any_order() -> None:
+    ids, _ = _rows(2000)
+    marks = ids[:, 17::2] == ONE_HOP
+    assert abs(marks.mean(0) - 0.5).max() < 0.05
+    slots = np.argmax(ids[:, 1:17:2, None] == ids[:, None, 18::2], axis=1)
+    for earlier in range(7):  # the pair asked for later stands earlier as often as not, unless it is the same
+        before, after = slots[:, earlier], slots[:, earlier + 1]
+        assert abs((before < after).sum() / (before != after).sum() - 0.5) < 0.05
+
+
+def test_chains_asked_for_one_hop_and_for_two_are_drawn_apart() -> None:
+    ids, _ = _rows(1500, queries=2)
+    asked = ids[:, [-3, -1]]
+    assert (asked[:, 0] == asked[:, 1]).mean() == pytest.approx(0.25, abs=0.05)
+
+
 def test_symbols_show_no_role() -> None:
     ids, targets = _rows(3000)
     for symbols in (ids[:, 1], ids[:, 4], ids[:, 16], targets[targets != IGNORE][:3000]):

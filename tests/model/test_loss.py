@@ -12,7 +12,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from mgvr_lightning.model.loss import IGNORE, head_logits, summed_loss, token_losses
+from mgvr_lightning.model.loss import IGNORE, head_logits, scored_alone, summed_loss, token_losses
 
 COUNT, WIDTH, VOCABULARY = 23, 5, 97
 
@@ -182,3 +182,30 @@ def test_network_sums_what_its_logits_say(shape: dict[str, Any]) -> None:
     torch.testing.assert_close(nll.sum(), expected)
     assert torch.equal(predictions.flatten(), logits.argmax(-1))
     assert (predictions == targets).sum() == sums.correct
+
+
+@pytest.mark.parametrize("most", [0, 1, 3, 5, 6])
+def test_positions_that_are_not_scored_can_be_left_out(most: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(4, 6, 3, generator=generator, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(11, 3, generator=generator, dtype=torch.float64, requires_grad=True)
+    targets = torch.full((4, 6), IGNORE)
+    for row in range(4):
+        places = torch.randperm(6, generator=generator)[: max(0, most - row % 2)]
+        targets[row, places] = torch.randint(0, 11, (len(places),), generator=generator)
+    kept, kept_targets = scored_alone(hidden, targets, most)
+    assert kept.shape == (4, most, 3)
+    for row in range(4):
+        scored = targets[row] != IGNORE
+        count = int(scored.sum())
+        assert torch.equal(kept[row, :count], hidden[row, scored])
+        assert torch.equal(kept_targets[row, :count], targets[row, scored])
+        assert (kept_targets[row, count:] == IGNORE).all()
+    results = []
+    for states, wanted in ((hidden, targets), (kept, kept_targets)):
+        sums = summed_loss(states.flatten(0, 1), weight, wanted.flatten(), None, 5)
+        results.append((sums, torch.autograd.grad(sums.nll, (hidden, weight), retain_graph=True)))
+    (all_sums, all_grads), (sums, grads) = results
+    assert (sums.correct, sums.targets) == (all_sums.correct, all_sums.targets)
+    torch.testing.assert_close(sums.nll, all_sums.nll, atol=1e-12, rtol=0)
+    torch.testing.assert_close(grads, all_grads, atol=1e-12, rtol=0)
