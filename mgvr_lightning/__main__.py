@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 import warnings
+from collections.abc import Iterator
 from importlib import import_module
 
 COMMANDS = ("prepare",)
@@ -39,10 +40,21 @@ def main() -> None:
             from mgvr_lightning.cli import CommandLine  # noqa: PLC0415
 
             CommandLine()
-    except (InputError, MisconfigurationException) as error:
+    except (ValueError, MisconfigurationException) as error:
+        # jsonargparse wraps what a constructor raises
+        told = next((cause for cause in causes(error) if isinstance(cause, InputError)), error)
+        if not isinstance(told, InputError | MisconfigurationException):
+            raise
         if os.environ.get("LOCAL_RANK", "0") == os.environ.get("RANK", "0") == "0":
-            sys.stderr.write(f"error: {error}\n")
+            sys.stderr.write(f"error: {told}\n")
         sys.exit(2)
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception and those that it was raised from."""
+    while error is not None:
+        yield error
+        error = error.__cause__
 
 
 if __name__ == "__main__":

@@ -21,11 +21,11 @@ from torch.utils.data import DataLoader
 from mgvr_lightning.__main__ import main
 from mgvr_lightning.analysis.run import Run
 from mgvr_lightning.data.batch import Batch, TrainBatches, digest
-from mgvr_lightning.data.induction import Induction
 from mgvr_lightning.data.layout import Layout
-from mgvr_lightning.data.mqar import MQAR
-from mgvr_lightning.data.task import Task
-from mgvr_lightning.data.two_hop import TwoHop
+from mgvr_lightning.data.tasks.induction import Induction
+from mgvr_lightning.data.tasks.mqar import MQAR
+from mgvr_lightning.data.tasks.task import Task
+from mgvr_lightning.data.tasks.two_hop import TwoHop
 from mgvr_lightning.model.loss import IGNORE
 
 MAKERS: dict[str, Callable[..., Task]] = {"induction": Induction, "mqar": MQAR, "two_hop": TwoHop}
@@ -179,7 +179,6 @@ def test_training_goes_on_where_it_stopped_and_on_the_same_task_alone(
     assert "the checkpoint was trained with" in capsys.readouterr().err
 
 
-@pytest.mark.xfail(reason="jsonargparse wraps what a data module's constructor raises", strict=True)
 @pytest.mark.parametrize("task", TASKS)
 def test_bad_options_are_told_in_one_line(
     task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -74,19 +74,17 @@ class Noise:
             positions: (n,).
         """
         assert 0 <= count <= size
-        if size > FEW * count:
-            return shifted(self.below(size - np.arange(count), positions, count))
-        return np.argsort(self.words(positions, size), axis=1)[:, :count]
+        if size <= FEW * count:
+            return np.argsort(self.words(positions, size), axis=1)[:, :count]
+        chosen = self._few(count, size, positions)
+        order = np.argsort(self.stream("order").words(positions, count), axis=1)
+        return np.take_along_axis(chosen, order, axis=1)
 
-
-def shifted(picks: Indices) -> Indices:
-    """Distinct elements from draws with fewer and fewer to choose from.
-
-    Args:
-        picks: (n, count); column k holds which of the elements that are left, in their order, comes next.
-    """
-    chosen = picks.copy()
-    for step in range(1, picks.shape[1]):
-        for taken in np.sort(chosen[:, :step], axis=1).T:
-            chosen[:, step] += chosen[:, step] >= taken
-    return chosen
+    def _few(self, count: int, size: int, positions: Indices) -> Indices:
+        """Distinct elements of range(size), (n, count), as sets: Floyd's sampling (CACM 30(9), 1987)."""
+        chosen = self.below(size - count + 1 + np.arange(count), positions, count)
+        for column in range(1, count):
+            drawn = chosen[:, column]
+            taken = (chosen[:, :column] == drawn[:, None]).any(axis=1)
+            drawn[taken] = size - count + column
+        return chosen

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mgvr_lightning.data.batch import Ids
-from mgvr_lightning.data.induction import BOS, Induction
+from mgvr_lightning.data.tasks.induction import BOS, Induction
 from mgvr_lightning.errors import InputError
 from mgvr_lightning.model.loss import IGNORE
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from mgvr_lightning.data.batch import Ids
-from mgvr_lightning.data.mqar import BLANK, MQAR
+from mgvr_lightning.data.tasks.mqar import BLANK, MQAR
 from mgvr_lightning.errors import InputError
 from mgvr_lightning.model.loss import IGNORE
 

@@ -9,10 +9,10 @@ from torchmetrics import Metric
 from mgvr_lightning.data.batch import Ids
 from mgvr_lightning.data.noise import Noise
 from mgvr_lightning.data.order import Indices
-from mgvr_lightning.data.task import Sequences, Task, at_least
+from mgvr_lightning.data.tasks.task import Sequences, Task, at_least
+from mgvr_lightning.data.tasks.task_metrics import AmongEnds, HopAccuracy, StoppedAfterOne
 from mgvr_lightning.errors import InputError
 from mgvr_lightning.model.loss import IGNORE
-from mgvr_lightning.task_metrics import AmongEnds, HopAccuracy, StoppedAfterOne
 
 Order = Literal["random", "forward"]
 BOS, ONE_HOP, TWO_HOPS, SYMBOLS = range(4)

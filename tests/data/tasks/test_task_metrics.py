@@ -8,15 +8,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
-from mgvr_lightning.attention_metrics import PrefixMatching, PreviousToken
 from mgvr_lightning.data.batch import FixedBatches
-from mgvr_lightning.data.induction import Induction
-from mgvr_lightning.data.mqar import MQAR
-from mgvr_lightning.data.task import Task
-from mgvr_lightning.data.two_hop import ONE_HOP, TWO_HOPS, TwoHop
+from mgvr_lightning.data.tasks.attention_metrics import PrefixMatching, PreviousToken
+from mgvr_lightning.data.tasks.induction import Induction
+from mgvr_lightning.data.tasks.mqar import MQAR
+from mgvr_lightning.data.tasks.task import Task
+from mgvr_lightning.data.tasks.task_metrics import CopyAccuracy
+from mgvr_lightning.data.tasks.two_hop import ONE_HOP, TWO_HOPS, TwoHop
 from mgvr_lightning.metrics import asks_for, language_metrics
 from mgvr_lightning.model.loss import IGNORE
-from mgvr_lightning.task_metrics import CopyAccuracy
 
 TASKS: dict[str, Callable[[], Task]] = {
     "induction": lambda: Induction(symbols=9, period_min=3, period_max=6, context=20, validation_sequences=7),

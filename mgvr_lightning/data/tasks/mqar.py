@@ -8,10 +8,10 @@ from torchmetrics import Metric
 from mgvr_lightning.data.batch import Ids
 from mgvr_lightning.data.noise import Noise
 from mgvr_lightning.data.order import Indices
-from mgvr_lightning.data.task import Sequences, Task, at_least
+from mgvr_lightning.data.tasks.task import Sequences, Task, at_least
+from mgvr_lightning.data.tasks.task_metrics import QueryAccuracy
 from mgvr_lightning.errors import InputError
 from mgvr_lightning.model.loss import IGNORE
-from mgvr_lightning.task_metrics import QueryAccuracy
 
 BLANK = 0
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from mgvr_lightning.task_metrics import came_before
+from mgvr_lightning.data.tasks.task_metrics import came_before
 
 
 class HeadMeans(Metric):

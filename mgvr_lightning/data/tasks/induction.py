@@ -6,14 +6,14 @@ from typing import Literal
 import numpy as np
 from torchmetrics import Metric
 
-from mgvr_lightning.attention_metrics import PrefixMatching, PreviousToken
 from mgvr_lightning.data.batch import Ids
 from mgvr_lightning.data.noise import Noise
 from mgvr_lightning.data.order import Indices
-from mgvr_lightning.data.task import Sequences, Task, at_least
+from mgvr_lightning.data.tasks.attention_metrics import PrefixMatching, PreviousToken
+from mgvr_lightning.data.tasks.task import Sequences, Task, at_least
+from mgvr_lightning.data.tasks.task_metrics import CopyAccuracy
 from mgvr_lightning.errors import InputError
 from mgvr_lightning.model.loss import IGNORE
-from mgvr_lightning.task_metrics import CopyAccuracy
 
 LossOn = Literal["repeated", "all"]
 BOS = 0

@@ -1,0 +1,1 @@
+"""Synthetic tasks: sequences that are made on the fly, each a function of its position."""
