@@ -40,6 +40,9 @@ def main() -> None:
             from mgvr_lightning.cli import CommandLine  # noqa: PLC0415
 
             CommandLine()
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted.\n")
+        sys.exit(130)
     except (ValueError, MisconfigurationException) as error:
         # jsonargparse wraps what a constructor raises
         told = next((cause for cause in causes(error) if isinstance(cause, InputError)), error)

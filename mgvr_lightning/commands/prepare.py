@@ -32,7 +32,7 @@ def main(args: list[str]) -> None:
     data: TokenData = parser.instantiate(config).data
     part = None if config.part is None else parse_part(config.part)
     folders = data.prepare(part, config.processes)
-    if not folders and part is None:
+    if not folders and not isinstance(data, Text):
         sys.stderr.write(f"{type(data).__name__} needs no preparation.\n")
     for folder in folders:
         sys.stdout.write(f"{folder}\n")

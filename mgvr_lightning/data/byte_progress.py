@@ -25,6 +25,7 @@ class ByteProgress:
 
     def __init__(self, title: str, total: int, done: int = 0, show: bool = True) -> None:
         self._title, self._total, self._first, self._done = title, total, done, done
+        self._estimated, self._guessed, self._found = total - done, 0, 0
         self._lock = threading.Lock()
         self._started = self._spoken = time.monotonic()
         self._show = show
@@ -56,6 +57,17 @@ class ByteProgress:
                 self._bar.update(count)
             elif self._show and time.monotonic() - self._spoken > _LINE_SECONDS:
                 self._say()
+
+    def settle(self, guessed: int, found: int) -> None:
+        """Tell how many bytes a finished part was guessed to have, and has; the rest is scaled by it."""
+        with self._lock:
+            self._guessed += guessed
+            self._found += found
+            if self._guessed > 0:
+                rest = max(0, self._estimated - self._guessed)
+                self._total = self._first + self._found + rest * self._found // self._guessed
+            if self._bar is not None:
+                self._bar.total = max(self._total, self._done) or None
 
     def _say(self) -> None:
         self._spoken = time.monotonic()

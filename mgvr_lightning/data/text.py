@@ -28,6 +28,8 @@ from mgvr_lightning.data.token_data import TokenData
 from mgvr_lightning.data.windows import TextExamples, Windows, inputs_and_targets
 from mgvr_lightning.errors import InputError
 
+VOCABULARY = 4096
+
 
 @dataclass
 class Source:
@@ -48,7 +50,7 @@ class Text(TokenData):
     Args:
         corpus: where the text comes from; null for the built-in corpus. A list of corpora with weights mixes
             them: the shares of the windows that are trained on, and of those that are validated on.
-        vocabulary: entries of the byte-level BPE that is trained on the corpus.
+        vocabulary: entries of the byte-level BPE that is trained on the corpus; null for 4,096.
         vocabulary_bytes: the most text that the BPE is trained on, in bytes, from all over the corpus.
         tokenizer: a tokenizer.json to use instead of training one.
         context: T, tokens of a window.
@@ -71,7 +73,7 @@ class Text(TokenData):
     def __init__(
         self,
         corpus: Corpus | list[Source] | None = None,
-        vocabulary: int = 4096,
+        vocabulary: int | None = None,
         vocabulary_bytes: int = 2**26,
         tokenizer: str | None = None,
         context: int = 256,
@@ -160,8 +162,14 @@ class Text(TokenData):
         """
         if self.trainer is not None and self.trainer.world_size > 1:
             folders = [str(prepared.folder) for prepared in self.prepared]
-            folders = self.trainer.strategy.broadcast(folders)
-            self.prepared = self.prepared or [load(Path(folder)) for folder in folders]
+            theirs = self.trainer.strategy.broadcast(folders)
+            if self.prepared and folders != theirs:
+                raise InputError(
+                    f"the first process prepared {', '.join(theirs)}, process {self.trainer.global_rank} "
+                    f"{', '.join(folders)}: they'd train on different tokens.\nGive all machines the same "
+                    "corpus (of the hub: the same `revision`), versions and options."
+                )
+            self.prepared = self.prepared or [load(Path(folder)) for folder in theirs]
         if not self.prepared:
             self.prepare(progress=False)
         for prepared in self.prepared:
@@ -259,12 +267,19 @@ class Text(TokenData):
 
     def _learned(self, marks: list[str], rule: Splits, progress: bool) -> Tokenizer:
         if self._tokenizer is not None:
-            return Tokenizer.load(Path(self._tokenizer))
+            tokenizer = Tokenizer.load(Path(self._tokenizer))
+            if self._vocabulary not in (None, tokenizer.size):
+                raise InputError(
+                    f"data.vocabulary: {self._vocabulary}, but the tokenizer {self._tokenizer} has "
+                    f"{tokenizer.size} entries. Leave one of the two out."
+                )
+            return tokenizer
         lessons = [
             Lesson(source.corpus, mark, rule, source.weight)
             for source, mark in zip(self.sources, marks, strict=True)
         ]
-        return learn(lessons, self._vocabulary, self._vocabulary_bytes, self._cache, progress)
+        size = VOCABULARY if self._vocabulary is None else self._vocabulary
+        return learn(lessons, size, self._vocabulary_bytes, self._cache, progress)
 
     def _windows(self, split: str) -> list[Windows]:
         """The windows of each source, or of the validation corpus."""

@@ -64,7 +64,9 @@ def test_sources_are_trained_and_validated_on_by_weight(folder: Path) -> None:
 
 def test_another_weight_is_another_run_but_not_another_preparation(folder: Path) -> None:
     tokenizer = str(mixed(folder).prepared[0].folder / "tokenizer.json")
-    first, second = (mixed(folder, weights, tokenizer=tokenizer) for weights in ((3, 1), (1, 1)))
+    first, second = (
+        mixed(folder, weights, tokenizer=tokenizer, vocabulary=None) for weights in ((3, 1), (1, 1))
+    )
     assert first.facts != second.facts
     assert [one.folder for one in first.prepared] == [one.folder for one in second.prepared]
     assert first.facts["weights"] == [3, 1]

@@ -120,7 +120,7 @@ class Hub(Corpus):
         Raises:
             InputError: If the data set or its commit cannot be found out.
         """
-        content: list[Any] = [_FORMAT, self.split, self.column, self.shards, self.bad_rows]
+        content: list[Any] = [_FORMAT, self.split, self.column, self.shards, self.streaming, self.bad_rows]
         if folder(self.name) is None:
             content += [self.name, self.config, self._pin()]
         else:

@@ -6,7 +6,6 @@ import gzip
 import json
 import lzma
 import os
-import shutil
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from mgvr_lightning.data.byte_progress import ByteProgress
 from mgvr_lightning.data.corpora.corpus import Tally
 from mgvr_lightning.data.preparation.encoder import SAMPLE_BYTES
 from mgvr_lightning.data.preparation.splits import TRAIN, VALIDATION, Splits
 from mgvr_lightning.data.preparation.tokenizer import Tokenizer
 from mgvr_lightning.data.preparation.tokens import ShardWriter
-from mgvr_lightning.data.preparation.workshop import TOKENIZER, Workshop, rename
+from mgvr_lightning.data.preparation.workshop import TOKENIZER, Workshop
+from mgvr_lightning.data.temporary import aside
 from mgvr_lightning.errors import InputError
 
 FORMAT = 2
@@ -34,8 +35,9 @@ def join(
     splits: Splits,
     corpus: dict[str, Any],
     folder: Path,
+    progress: bool,
 ) -> None:
-    """Write the prepared folder from all pieces of a corpus, and remove those.
+    """Write the prepared folder from all pieces of a corpus.
 
     Args:
         workshop: Where they are, each one finished.
@@ -44,24 +46,20 @@ def join(
         splits: The rule that divided the documents.
         corpus: Facts about the corpus for the manifest.
         folder: The prepared folder; not there yet.
+        progress: Whether to draw a progress bar.
 
     Raises:
         InputError: If there is no text, a split got none, or most rows were skipped.
     """
     facts = [workshop.facts(index) for index in range(pieces)]
-    tally = Tally()
-    for own in facts:
-        tally.add(Tally(**own["tally"]))
-    if message := tally.summary():
-        warnings.warn(message, stacklevel=3)
-    lossless = all(own["lossless"] for own in facts)
-    if not lossless:
-        warnings.warn("the tokenizer does not give back the text it was given; it changes it.", stacklevel=3)
+    tally, lossless = _tally(facts)
     _check(facts, splits)
-    temporary = workshop.folder / "joined"
-    shutil.rmtree(temporary, ignore_errors=True)
+    temporary = aside(workshop.folder / "joined")
     temporary.mkdir()
     tokenizer.save(temporary / TOKENIZER)
+    size = sum(own["tokens"] * own["width"] for piece in facts for own in piece["splits"].values())
+    with ByteProgress(f"Joining {folder.name}", size, show=progress) as bar:
+        shards = {name: _shards(workshop, facts, name, tokenizer, temporary, bar) for name in splits.names}
     manifest = {
         "format": FORMAT,
         "corpus": corpus,
@@ -75,7 +73,7 @@ def join(
             **{name: getattr(tokenizer, name) for name in ("hash", "size", "separator")},
             "lossless": lossless,
         },
-        "splits": {name: _shards(workshop, facts, name, tokenizer, temporary) for name in splits.names},
+        "splits": shards,
     }
     if VALIDATION in splits.names:
         manifest["compression"] = _yardstick(_sample(workshop, pieces))
@@ -83,7 +81,24 @@ def join(
         file.write(json.dumps(manifest, indent=2) + "\n")
         file.flush()
         os.fsync(file.fileno())
-    rename(temporary, folder)
+    try:
+        temporary.rename(folder)
+    except OSError:
+        if not (folder / MANIFEST).exists():  # else somebody whom locks don't reach was faster
+            raise
+
+
+def _tally(facts: Sequence[dict[str, Any]]) -> tuple[Tally, bool]:
+    """Add up the rows, and warn of what the texts lost."""
+    tally = Tally()
+    for own in facts:
+        tally.add(Tally(**own["tally"]))
+    if message := tally.summary():
+        warnings.warn(message, stacklevel=4)
+    lossless = all(own["lossless"] for own in facts)
+    if not lossless:
+        warnings.warn("the tokenizer does not give back the text it was given; it changes it.", stacklevel=4)
+    return tally, lossless
 
 
 def _check(facts: Sequence[dict[str, Any]], splits: Splits) -> None:
@@ -108,11 +123,18 @@ def _check(facts: Sequence[dict[str, Any]], splits: Splits) -> None:
 
 
 def _shards(
-    workshop: Workshop, facts: Sequence[dict[str, Any]], name: str, tokenizer: Tokenizer, folder: Path
+    workshop: Workshop,
+    facts: Sequence[dict[str, Any]],
+    name: str,
+    tokenizer: Tokenizer,
+    folder: Path,
+    bar: ByteProgress,
 ) -> dict[str, Any]:
     writer = ShardWriter(folder, name, tokenizer.size)
     for index, own in enumerate(facts):
-        writer.append(workshop.tokens(index, name), own["splits"][name])
+        path = workshop.tokens(index, name)
+        writer.append(path, own["splits"][name])
+        bar.advance(path.stat().st_size)
     return writer.close()
 
 
@@ -134,7 +156,7 @@ def _duplicates(workshop: Workshop, facts: Sequence[dict[str, Any]]) -> int | No
 def _sample(workshop: Workshop, pieces: int) -> bytes:
     sample = bytearray()
     for index in range(pieces):
-        sample += workshop.sample(index)
+        sample += workshop.sample_file(index).read_bytes()
         if len(sample) >= SAMPLE_BYTES:
             break
     return bytes(sample[:SAMPLE_BYTES])

@@ -22,11 +22,11 @@ from mgvr_lightning.data.preparation.prepared import Prepared, load
 from mgvr_lightning.data.preparation.splits import Splits
 from mgvr_lightning.data.preparation.tokenizer import Tokenizer
 from mgvr_lightning.data.preparation.workers import encode
-from mgvr_lightning.data.preparation.workshop import Workshop
+from mgvr_lightning.data.preparation.workshop import Workshop, cannot_write
 from mgvr_lightning.errors import InputError
 
 DIGESTS = ".digests.json"
-_WAIT_SECONDS = 0.3
+_LEAST_WAIT_SECONDS, _MOST_WAIT_SECONDS = 0.1, 5.0
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,7 @@ class Preparation:
         self._cache, self._progress = cache, progress
         request = [FORMAT, self._fingerprint, tokenizer.hash, splits.key()]
         kind = type(corpus).__name__.lower()
+        self._first_part = int(_key(request), 16)  # so that small corpora don't all fall to the same part
         self.folder = cache / f"{kind}-{tokenizer.size}-{_key(request)}"
 
     def run(self, part: Part | None = None, processes: int | None = None) -> Prepared | None:
@@ -100,25 +101,27 @@ class Preparation:
         """
         if self.folder.exists():
             self._say(f"Reusing the prepared corpus in {self.folder}")
+            for left in self._cache.glob(f".preparing-{self.folder.name}-*"):
+                Workshop(left).remove()  # whoever joined was stopped before clearing up
             return load(self.folder)
         pieces = list(self._corpus.pieces())
         plan = _key([piece.bytes for piece in pieces])
         workshop = Workshop(self._cache / f".preparing-{self.folder.name}-{plan}")
         try:
             return self._work(workshop, pieces, part, processes)
-        except FileNotFoundError:
-            if not self.folder.exists():  # else somebody else was done first and has cleared up
-                raise
-            return load(self.folder)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and self.folder.exists():
+                return load(self.folder)  # somebody else was done first and has cleared up
+            raise cannot_write(self._cache, error) from error
 
     def _work(
         self, workshop: Workshop, pieces: list[Piece], part: Part | None, processes: int | None
     ) -> Prepared | None:
         workshop.open(self._tokenizer)
         jobs = [
-            Job(index, piece, self._splits, self._corpus.bad_rows)
+            Job(index, piece, self._corpus.bad_rows)
             for index, piece in enumerate(pieces)
-            if part is None or part.has(index)
+            if part is None or part.has(index + self._first_part)
         ]
         self._encode(workshop, jobs, processes)
         if self.folder.exists():
@@ -138,22 +141,24 @@ class Preparation:
         return load(self.folder)
 
     def _encode(self, workshop: Workshop, jobs: Sequence[Job], processes: int | None) -> None:
-        total = sum(job.piece.bytes for job in jobs)
-        waited = False
-        while not self.folder.exists():
-            todo = [job for job in jobs if not workshop.done(job.index)]
-            if not todo:
-                return
-            before = total - sum(job.piece.bytes for job in todo)
-            title = f"Preparing {self.folder.name}"
-            with ByteProgress(title, total, before, show=self._progress) as bar:
-                encode(todo, workshop, processes, bar.advance)
-            if all(workshop.done(job.index) for job in todo):
-                return
-            if not waited:
-                self._say("Another process works on the same pieces; waiting for it.")
-            waited = True
-            time.sleep(_WAIT_SECONDS)
+        missing = [job for job in jobs if not workshop.done(job.index)]
+        total, left = (sum(job.piece.bytes for job in some) for some in (jobs, missing))
+        pause = _LEAST_WAIT_SECONDS
+        with ByteProgress(f"Preparing {self.folder.name}", total, total - left, self._progress) as bar:
+
+            def finished(job: Job) -> None:
+                if workshop.done(job.index):
+                    bar.settle(job.piece.bytes, workshop.text_bytes(job.index))
+
+            while missing and not self.folder.exists():
+                if free := [job for job in missing if not workshop.busy(job.index)]:
+                    encode(free, self._splits, workshop, processes, bar.advance, finished)
+                elif pause == _LEAST_WAIT_SECONDS:
+                    self._say("Another process works on the pieces that are left; waiting for it.")
+                missing = [job for job in missing if not workshop.done(job.index)]
+                if missing:
+                    time.sleep(pause)
+                    pause = min(2 * pause, _MOST_WAIT_SECONDS)
 
     def _join(self, workshop: Workshop, pieces: int) -> None:
         if fingerprint(self._corpus, self._cache, self._progress) != self._fingerprint:
@@ -163,7 +168,7 @@ class Preparation:
             )
         kind = {"kind": type(self._corpus).__name__, "fingerprint": self._fingerprint}
         facts = {**kind, **self._corpus.describe()}
-        join(workshop, pieces, self._tokenizer, self._splits, facts, self.folder)
+        join(workshop, pieces, self._tokenizer, self._splits, facts, self.folder, self._progress)
 
     def _say(self, message: str) -> None:
         if self._progress:

@@ -7,6 +7,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from mgvr_lightning.data.corpora.corpus import Corpus
 from mgvr_lightning.errors import InputError
 
@@ -91,11 +94,13 @@ class Without(Splits):
     def __init__(self, corpus: Corpus, fingerprint: str) -> None:
         self._corpus: Corpus | None = corpus
         self._fingerprint = fingerprint
-        self._held: frozenset[int] | None = None
+        self._held: npt.NDArray[np.uint64] | None = None
 
     def of(self, digest: int) -> str | None:
         """Return the split of a document; None for one that is validated on."""
-        return None if digest in self._hashes() else TRAIN
+        held = self._hashes()
+        place = int(np.searchsorted(held, np.uint64(digest)))
+        return None if place < len(held) and int(held[place]) == digest else TRAIN
 
     def key(self) -> list[Any]:
         """Return the validation corpus's fingerprint."""
@@ -105,10 +110,11 @@ class Without(Splits):
         """Return the validation corpus's fingerprint."""
         return {"validation_corpus": self._fingerprint}
 
-    def _hashes(self) -> frozenset[int]:
+    def _hashes(self) -> npt.NDArray[np.uint64]:
         if self._held is None:
             assert self._corpus is not None
-            self._held = frozenset(text_hash(text.encode()) for text in self._corpus.texts())
+            hashes = (text_hash(text.encode()) for text in self._corpus.texts())
+            self._held = np.unique(np.fromiter(hashes, dtype=np.uint64))
         return self._held
 
     def __getstate__(self) -> dict[str, Any]:

@@ -97,9 +97,20 @@ class Tokenizer:
         cut anywhere, each half million characters.)
         """
         parts = [self._parts(text) for text in texts]
-        flat = [part for own in parts for part in own]
-        encodings = iter(self._tokenizer.encode_batch_fast(flat, add_special_tokens=False))
-        return [np.concatenate([_ids(next(encodings)) for _ in own]) for own in parts]
+        encoded = self._encoded([part for own in parts for part in own])
+        return [np.concatenate([next(encoded) for _ in own]) for own in parts]
+
+    def _encoded(self, parts: list[str]) -> Iterator[npt.NDArray[np.uint32]]:
+        """Encode some at a time: the library's encodings take about 80 bytes an id."""
+        start = 0
+        while start < len(parts):
+            end, characters = start, 0
+            while end < len(parts) and characters < 2 * _LONGEST:
+                characters += len(parts[end])
+                end += 1
+            for encoding in self._tokenizer.encode_batch_fast(parts[start:end], add_special_tokens=False):
+                yield _ids(encoding)
+            start = end
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ``ids``, special tokens spelled out; half characters become U+FFFD."""

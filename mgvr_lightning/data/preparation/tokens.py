@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mgvr_lightning.data.preparation.token_hash import TokenHash
 from mgvr_lightning.errors import InputError
 
-SHARD_TOKENS = 2**26
+SHARD_TOKENS = 2**30  # few files: each that is mapped takes one of a process's file descriptors
 _COPY_BYTES = 2**24
 WIDTHS = {"uint16": "<u2", "uint32": "<u4"}
 
@@ -125,6 +125,7 @@ class TokenWriter:
             "documents": self._hash.documents,
             "bytes": self._bytes,
             "hash": self._hash.value,
+            "width": self._dtype.itemsize,
         }
 
 
@@ -177,7 +178,7 @@ class ShardWriter:
         """Force the shards to disk and return the facts for the manifest: counts, hash, width and shards."""
         shards = [shard for shard in self._shards if shard["tokens"]]
         for shard in shards:
-            with (self._folder / shard["file"]).open("rb") as file:
+            with (self._folder / shard["file"]).open("r+b") as file:
                 os.fsync(file.fileno())
         return {
             "tokens": self._tokens,

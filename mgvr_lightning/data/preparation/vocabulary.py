@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from typing import Any
 from filelock import FileLock
 from tqdm import tqdm
 
-from mgvr_lightning.data.corpora.corpus import Corpus, Tally
+from mgvr_lightning.data.corpora.corpus import LEAST_PIECE, MOST_PIECES, Corpus, Tally
 from mgvr_lightning.data.preparation.splits import TRAIN, Splits, text_hash
 from mgvr_lightning.data.preparation.tokenizer import SMALLEST, Tokenizer
 from mgvr_lightning.data.preparation.workers import tokenizer_threads
+from mgvr_lightning.data.preparation.workshop import cannot_write
 from mgvr_lightning.errors import InputError
 
 FORMAT = 1
@@ -26,6 +28,8 @@ DISTINCT_BYTES = 2**23
 
 They are few in a language with spaces, and nearly all of the text in one without.
 """
+MOST_UNKNOWN = 64
+"""Most pieces to learn from where their sizes aren't known."""
 _WORD = re.compile(r"\w+|[^\w\s]+")
 
 
@@ -70,24 +74,32 @@ def learn(lessons: Sequence[Lesson], size: int, most_bytes: int, cache: Path, pr
             raise InputError(
                 f"{type(lesson.corpus).__name__} holds token ids. Give the `tokenizer` that made them."
             )
-    request: list[Any] = [FORMAT, size, most_bytes]
+    request: list[Any] = [FORMAT, size, most_bytes, DISTINCT_BYTES, LEAST_PIECE, MOST_PIECES]
     request += [[lesson.fingerprint, lesson.splits.key(), lesson.weight] for lesson in lessons]
     key = hashlib.blake2b(json.dumps(request).encode(), digest_size=8).hexdigest()
     path = cache / f"tokenizer-{size}-{key}.json"
     if path.exists():
         return Tokenizer.load(path)
-    cache.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.with_suffix(".lock")):
-        if not path.exists():
-            if progress:
-                tqdm.write(f"Learning a vocabulary of {size:,} ids", file=sys.stderr)
-            with tokenizer_threads():
-                tokenizer = Tokenizer.train(_sample(lessons, most_bytes), size, progress)
-            part = path.with_suffix(".part")
-            tokenizer.save(part)
-            part.replace(path)
-    path.with_suffix(".lock").unlink(missing_ok=True)
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_suffix(".lock")):
+            if not path.exists():
+                _learn(lessons, size, most_bytes, path, progress)
+    except OSError as error:
+        raise cannot_write(cache, error) from error
+    with suppress(OSError):  # where somebody waits for it, it stays
+        path.with_suffix(".lock").unlink()
     return Tokenizer.load(path)
+
+
+def _learn(lessons: Sequence[Lesson], size: int, most_bytes: int, path: Path, progress: bool) -> None:
+    if progress:
+        tqdm.write(f"Learning a vocabulary of {size:,} ids", file=sys.stderr)
+    with tokenizer_threads():
+        tokenizer = Tokenizer.train(_sample(lessons, most_bytes), size, progress)
+    part = path.with_suffix(".part")
+    tokenizer.save(part)
+    part.replace(path)
 
 
 def _sample(lessons: Sequence[Lesson], most_bytes: int) -> Iterator[str]:
@@ -99,16 +111,21 @@ def _sample(lessons: Sequence[Lesson], most_bytes: int) -> Iterator[str]:
 
 def _texts(lesson: Lesson, text_left: int, distinct_left: int) -> Iterator[str]:
     pieces = lesson.corpus.pieces()
-    sizes = [max(1, piece.bytes) for piece in pieces]
-    count = max(1, min(len(pieces), -(-text_left * len(pieces) // max(1, sum(sizes)))))
-    chosen = [number * len(pieces) // count for number in range(count)] if pieces else []
+    known = all(piece.bytes > 0 for piece in pieces)
+    sizes = [piece.bytes if known else 1 for piece in pieces]
+    whole = known and sum(sizes) <= text_left
+    wanted = -(-text_left * len(pieces) // max(1, sum(sizes))) if known else MOST_UNKNOWN
+    count = min(len(pieces), wanted)
+    chosen = [number * len(pieces) // count for number in range(count)]
     unread = sum(sizes[index] for index in chosen)
     words: set[int] = set()
     for index in chosen:
         share = sizes[index] / unread
         unread -= sizes[index]
-        text = text_left if count == len(pieces) else int(text_left * share)
+        text = text_left if whole else int(text_left * share)
         distinct = min(distinct_left, int(2 * distinct_left * share))  # later pieces have fewer new words
+        if min(text_left, distinct_left) <= 0:
+            return
         for row in Tally().usable(pieces[index], lesson.corpus.bad_rows):
             assert row.text is not None
             content = row.text.encode()

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mgvr_lightning.data.preparation.encoder import Encoder, Job
+from mgvr_lightning.data.preparation.splits import Splits
 from mgvr_lightning.data.preparation.tokenizer import Tokenizer
 from mgvr_lightning.data.preparation.workshop import Workshop
 from mgvr_lightning.errors import InputError
@@ -26,25 +27,32 @@ _worker: dict[str, Any] = {}
 
 
 def encode(
-    jobs: Sequence[Job], workshop: Workshop, processes: int | None, report: Callable[[int], None]
+    jobs: Sequence[Job],
+    splits: Splits,
+    workshop: Workshop,
+    processes: int | None,
+    report: Callable[[int], None],
+    finished: Callable[[Job], None],
 ) -> None:
     """Encode every piece that is not finished and that nobody else works on.
 
     Args:
         jobs: The pieces.
+        splits: The rule that divides their documents.
         workshop: Where they go.
         processes: How many to use; None for one per core. A small corpus is encoded in this process, by a
             tokenizer with as many threads.
         report: Called now and then with the bytes of text done since the last call.
+        finished: Called with each piece that is done with.
 
     Raises:
         InputError: If a piece cannot be read, or a process was killed.
     """
     count = min(processes or cores(), len(jobs))
     if count <= 1 or (processes is None and sum(job.piece.bytes for job in jobs) <= SMALL):
-        _encode_here(jobs, workshop, report)
+        _encode_here(jobs, splits, workshop, report, finished)
     else:
-        _encode_apart(jobs, workshop, count, report)
+        _encode_apart(jobs, splits, workshop, count, report, finished)
 
 
 def cores() -> int:
@@ -52,52 +60,72 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _encode_here(jobs: Sequence[Job], workshop: Workshop, report: Callable[[int], None]) -> None:
+def _encode_here(
+    jobs: Sequence[Job],
+    splits: Splits,
+    workshop: Workshop,
+    report: Callable[[int], None],
+    finished: Callable[[Job], None],
+) -> None:
     tokenizer = Tokenizer.load(workshop.tokenizer_file)
     with tokenizer_threads():
         for job in jobs:
-            _encode_one(job, workshop, tokenizer, report)
+            _encode_one(job, splits, workshop, tokenizer, report)
+            finished(job)
 
 
-def _encode_one(job: Job, workshop: Workshop, tokenizer: Tokenizer, advance: Callable[[int], None]) -> None:
+def _encode_one(
+    job: Job, splits: Splits, workshop: Workshop, tokenizer: Tokenizer, advance: Callable[[int], None]
+) -> None:
     with workshop.claim(job.index) as folder:
         if folder is not None:
-            Encoder(job, tokenizer, folder).run(advance)
+            Encoder(job, splits, tokenizer, folder).run(advance)
 
 
 def _encode_apart(
-    jobs: Sequence[Job], workshop: Workshop, processes: int, report: Callable[[int], None]
+    jobs: Sequence[Job],
+    splits: Splits,
+    workshop: Workshop,
+    processes: int,
+    report: Callable[[int], None],
+    finished: Callable[[Job], None],
 ) -> None:
     # No fork: a process that runs the threads of torch or of a tokenizer can dead-lock.
     start = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
     context = multiprocessing.get_context(start)
     done, told = context.Value("q", 0), 0
-    pool = ProcessPoolExecutor(processes, context, initializer=_start, initargs=(workshop, done))
+    pool = ProcessPoolExecutor(processes, context, initializer=_start, initargs=(workshop, splits, done))
     try:
-        waiting: set[Future[None]] = {pool.submit(_work, job) for job in jobs}
+        waiting: dict[Future[None], Job] = {pool.submit(_work, job): job for job in jobs}
         while waiting:
-            finished, waiting = wait(waiting, _POLL_SECONDS, FIRST_COMPLETED)
+            ready, _ = wait(waiting, _POLL_SECONDS, FIRST_COMPLETED)
             now = done.value
             report(now - told)
             told = now
-            for future in finished:
+            for future in ready:
                 future.result()
+                finished(waiting.pop(future))
     except BrokenProcessPool as error:
         raise InputError(
             "a process that prepared the corpus has died; most often the machine had too little memory.\n"
             "Run the command again: it goes on where it stopped. Fewer `--processes` need less memory. (In a "
             'script of your own, call this under `if __name__ == "__main__":`.)'
         ) from error
+    except BaseException:
+        for process in list((pool._processes or {}).values()):  # what they were at is lost, and no more
+            process.terminate()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _start(workshop: Workshop, done: Any) -> None:
+def _start(workshop: Workshop, splits: Splits, done: Any) -> None:
     """Set a worker process up: one thread of its own, and an end with the process that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ[_PARALLELISM] = "false"
-    _worker.update(workshop=workshop, done=done, tokenizer=Tokenizer.load(workshop.tokenizer_file))
+    tokenizer = Tokenizer.load(workshop.tokenizer_file)
+    _worker.update(workshop=workshop, splits=splits, done=done, tokenizer=tokenizer)
 
 
 def _end_with_parent() -> None:
@@ -112,7 +140,7 @@ def _work(job: Job) -> None:
         with _worker["done"].get_lock():
             _worker["done"].value += count
 
-    _encode_one(job, _worker["workshop"], _worker["tokenizer"], advance)
+    _encode_one(job, _worker["splits"], _worker["workshop"], _worker["tokenizer"], advance)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from filelock import FileLock, Timeout
 from mgvr_lightning.data.preparation.encoder import FACTS, HASHES, SAMPLE
 from mgvr_lightning.data.preparation.tokenizer import Tokenizer
 from mgvr_lightning.data.temporary import aside
+from mgvr_lightning.errors import InputError
 
 TOKENIZER = "tokenizer.json"
 
@@ -51,8 +52,27 @@ class Workshop:
         return self.folder / f"{index:06}"
 
     def done(self, index: int) -> bool:
-        """Return whether a piece is finished."""
-        return (self.piece(index) / FACTS).exists()
+        """Return whether a piece is finished, with all of its files as they were written."""
+        try:
+            splits = self.facts(index)["splits"]
+            expected = {
+                self.tokens(index, name): own["tokens"] * own["width"] for name, own in splits.items()
+            }
+            expected[self.piece(index) / HASHES] = 8 * sum(own["documents"] for own in splits.values())
+            whole = all(path.stat().st_size == size for path, size in expected.items())
+            return whole and self.sample_file(index).exists()
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+
+    def busy(self, index: int) -> bool:
+        """Return whether somebody works on a piece."""
+        if not self.tokenizer_file.exists():
+            return False
+        try:
+            with self._lock(index):
+                return False
+        except Timeout:
+            return True
 
     @contextmanager
     def claim(self, index: int) -> Iterator[Path | None]:
@@ -60,7 +80,10 @@ class Workshop:
 
         It is None if the piece is finished or somebody else works on it.
         """
-        lock = FileLock(self.folder / f"{index:06}.lock", timeout=0)
+        if not self.tokenizer_file.exists():  # everything was finished and cleared up meanwhile
+            yield None
+            return
+        lock = self._lock(index)
         try:
             lock.acquire()
         except Timeout:
@@ -71,11 +94,10 @@ class Workshop:
                 yield None
                 return
             temporary = aside(self.piece(index))
-            shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir()
             try:
                 yield temporary
-                rename(temporary, self.piece(index))
+                self._finish(temporary, index)
             finally:
                 shutil.rmtree(temporary, ignore_errors=True)
         finally:
@@ -90,6 +112,10 @@ class Workshop:
         facts: dict[str, Any] = json.loads((self.piece(index) / FACTS).read_text(encoding="utf-8"))
         return facts
 
+    def text_bytes(self, index: int) -> int:
+        """Return the bytes of text in a finished piece."""
+        return sum(split["bytes"] for split in self.facts(index)["splits"].values())
+
     def tokens(self, index: int, split: str) -> Path:
         """Return the token file of a finished piece."""
         return self.piece(index) / f"{split}.bin"
@@ -98,19 +124,30 @@ class Workshop:
         """Return the hashes of a finished piece's documents."""
         return np.fromfile(self.piece(index) / HASHES, dtype="<u8").astype(np.uint64, copy=False)
 
-    def sample(self, index: int) -> bytes:
-        """Return the first validation text of a finished piece."""
-        return (self.piece(index) / SAMPLE).read_bytes()
+    def sample_file(self, index: int) -> Path:
+        """Return the file with the first validation text of a finished piece."""
+        return self.piece(index) / SAMPLE
+
+    def _finish(self, temporary: Path, index: int) -> None:
+        shutil.rmtree(self.piece(index), ignore_errors=True)  # one that isn't whole, if any
+        try:
+            temporary.rename(self.piece(index))
+        except OSError:
+            if not self.done(index):  # else somebody whom locks don't reach was faster
+                raise
+
+    def _lock(self, index: int) -> FileLock:
+        return FileLock(self.folder / f"{index:06}.lock", timeout=0)
 
     def remove(self) -> None:
         """Delete the folder, when nothing in it is needed any more."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def rename(temporary: Path, folder: Path) -> None:
-    """Rename a complete folder, unless somebody else was faster and made the same."""
-    try:
-        temporary.rename(folder)
-    except OSError:
-        if not folder.exists():
-            raise
+def cannot_write(cache: Path, error: OSError) -> InputError:
+    """Return what to tell of a fault of the file system while the cache was written."""
+    return InputError(
+        f"cannot prepare the corpus in {cache}: {error.strerror or error} ({error.filename or cache}).\n"
+        "Give a folder that can be written to, with enough room: `--data.cache`. A preparation takes twice "
+        "the size of its tokens while it joins them. Run again, it goes on where it stopped."
+    )

@@ -8,15 +8,19 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from documents import kept_folder, texts
 from held import Held, prepare, tokenizer_of
 
+from mgvr_lightning.data.preparation import prepare as prepare_module
 from mgvr_lightning.data.preparation.prepare import Part, Preparation
 from mgvr_lightning.data.preparation.splits import HeldOut
+from mgvr_lightning.data.preparation.workshop import Workshop
 from mgvr_lightning.errors import InputError
 
 COUNT, PIECE, KILLS = 600, 25, 20
@@ -187,12 +191,113 @@ def test_a_corpus_that_changes_meanwhile_is_refused(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
 
 
-def test_a_lost_token_file_of_a_piece_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["train.bin", "facts.json", "hashes.bin", "sample.txt"])
+@pytest.mark.parametrize("damage", ["cut", "gone"])
+def test_a_piece_that_is_not_whole_is_made_again(tmp_path: Path, name: str, damage: str) -> None:
     splits = HeldOut(0.15)
     tokenizer = tokenizer_of(corpus(), tmp_path, splits)
     preparation = Preparation(corpus(), "a", tokenizer, splits, tmp_path, False)
     assert preparation.run(Part(1, 2)) is None
-    cut = next(tmp_path.glob(".preparing-*/000000/train.bin"))
-    cut.write_bytes(cut.read_bytes()[:-2])
-    with pytest.raises(InputError, match=r"000000/train\.bin has .* bytes, not the"):
-        preparation.run()
+    path = sorted(tmp_path.glob(f".preparing-*/*/{name}"))[0]
+    if damage == "gone":
+        path.unlink()
+    elif name != "sample.txt":
+        path.write_bytes(path.read_bytes()[:-2])
+    assert preparation.run() is not None
+    assert only_result(tmp_path) == straight()[1]
+
+
+def test_what_was_stopped_after_joining_is_cleared_up_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Workshop, "remove", lambda self: None)
+        prepare(corpus(), tmp_path)
+    assert finished_pieces(tmp_path) == COUNT // PIECE
+    prepare(corpus(), tmp_path)
+    assert only_result(tmp_path) == straight()[1]
+
+
+def test_a_workshop_that_was_cleared_up_stays_so(tmp_path: Path) -> None:
+    workshop = Workshop(tmp_path / "gone")
+    with workshop.claim(3) as folder:
+        assert folder is None
+    assert not workshop.busy(3)
+    assert not workshop.folder.exists()
+
+
+def test_two_at_once_encode_no_piece_twice(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    logged = """
+from mgvr_lightning.data.preparation import encoder
+run = encoder.Encoder.run
+def counted(self, advance):
+    with open({log!r}, "a") as file:
+        file.write(f"{{self._job.index}}\\n")
+    run(self, advance)
+encoder.Encoder.run = counted
+"""
+    script = logged.format(log=str(log)) + SCRIPT.format(count=COUNT, piece=PIECE, processes=1)
+    path = tmp_path / "logged.py"
+    path.write_text(script, encoding="utf-8")
+    command = [sys.executable, str(path), str(tmp_path / "cache"), str(straight()[0]), str(HERE)]
+    runs = [subprocess.Popen(command) for _ in range(3)]
+    assert [run.wait(timeout=60) for run in runs] == [0, 0, 0]
+    encoded = sorted(map(int, log.read_text(encoding="utf-8").split()))
+    assert encoded == list(range(COUNT // PIECE))
+
+
+def test_two_that_join_at_once_give_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    splits = HeldOut(0.15)
+    tokenizer = tokenizer_of(corpus(), tmp_path, splits)
+    preparation = Preparation(corpus(), "a", tokenizer, splits, tmp_path, False)
+    joins = []
+    own = prepare_module.join
+
+    def slowly(*arguments: Any) -> None:
+        joins.append(1)
+        time.sleep(0.5)
+        own(*arguments)
+
+    monkeypatch.setattr(prepare_module, "join", slowly)
+    with ThreadPoolExecutor(2) as pool:
+        results = [pool.submit(preparation.run) for _ in range(2)]
+        assert all(result.result() is not None for result in results)
+    assert len(joins) == 1
+    assert only_result(tmp_path) == straight()[1]
+
+
+def test_an_interrupt_ends_at_once_with_one_line(tmp_path: Path) -> None:
+    process = start(tmp_path / "cache", processes=2)
+    while not finished_pieces(tmp_path / "cache") and process.poll() is None:
+        time.sleep(0.001)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    process.wait(timeout=60)
+    assert time.monotonic() - began < 5
+    prepare(corpus(), tmp_path / "cache", tokenizer=straight()[0])
+    assert only_result(tmp_path / "cache") == straight()[1]
+
+
+def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    with pytest.raises(InputError, match=r"(?s)cannot prepare the corpus in .*file: .*data\.cache"):
+        prepare(corpus(), tmp_path / "file")
+    with pytest.raises(InputError, match=r"(?s)cannot prepare the corpus in .*file: .*data\.cache"):
+        prepare(corpus(), tmp_path / "file", tokenizer=straight()[0])
+
+
+def test_a_full_disk_is_told(tmp_path: Path) -> None:
+    script = (
+        "import resource, sys\nfrom pathlib import Path\nsys.path[:0] = sys.argv[3:4]\n"
+        "from documents import texts\nfrom held import Held, prepare\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
+        "import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "prepare(Held(texts(2000)), Path(sys.argv[1]), tokenizer=Path(sys.argv[2]))\n"
+    )
+    small = tmp_path / "tokenizer.json"
+    shutil.copy(straight()[0], small)
+    command = [sys.executable, "-c", script, str(tmp_path / "cache"), str(small), str(HERE)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert "InputError: cannot prepare the corpus in" in done.stderr, done.stderr
+    assert "File too large" in done.stderr
