@@ -1,6 +1,7 @@
 """Text from several corpora, and with a validation corpus of its own."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -150,3 +151,41 @@ def test_a_configuration_file_mixes_corpora(folder: Path) -> None:
     assert isinstance(data, Text)
     assert data.weights == [2, 1.5]
     assert [type(source.corpus) for source in data.sources] == [Files, Files]
+
+
+class Strategy:
+    """What the first of two processes tells."""
+
+    def __init__(self, folders: list[str]) -> None:
+        self.folders = folders
+
+    def broadcast(self, own: list[str]) -> list[str]:
+        """The first process's."""
+        return self.folders
+
+
+def as_second_of_two(data: Text, folders: list[str]) -> None:
+    data.trainer = SimpleNamespace(world_size=2, global_rank=1, strategy=Strategy(folders))  # type: ignore[assignment]
+
+
+def test_a_process_opens_what_the_first_one_prepared(folder: Path) -> None:
+    first = opened(files(folder, "c", texts()), folder)
+    second = Text(corpus=files(folder, "gone", ["nothing"]), cache=str(folder / "data"), **SETTINGS)
+    as_second_of_two(second, [str(prepared.folder) for prepared in first.prepared])
+    second.setup("fit")
+    assert second.facts["train_tokens"] == first.facts["train_tokens"]
+
+
+def test_machines_that_prepared_different_tokens_are_refused(folder: Path) -> None:
+    data = opened(files(folder, "c", texts()), folder)
+    as_second_of_two(data, ["data/files-300-0123456789abcdef"])
+    with pytest.raises(InputError, match=r"0123456789abcdef, process 1 .*: they'd train on different tokens"):
+        data.setup("fit")
+
+
+def test_a_vocabulary_that_is_not_the_tokenizers_is_refused(folder: Path) -> None:
+    corpus = files(folder, "c", texts())
+    tokenizer = str(opened(corpus, folder).prepared[0].folder / "tokenizer.json")
+    assert opened(corpus, folder, tokenizer=tokenizer).vocabulary == 300
+    with pytest.raises(InputError, match=r"data\.vocabulary: 400, but the tokenizer .* has 300 entries"):
+        opened(corpus, folder, tokenizer=tokenizer, vocabulary=400)

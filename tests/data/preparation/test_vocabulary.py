@@ -3,12 +3,14 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from documents import texts, write_documents
-from held import Held, tokenizer_of
+from held import Held, HeldPiece, tokenizer_of
 
+from mgvr_lightning.data.corpora.corpus import Piece, Row
 from mgvr_lightning.data.preparation import vocabulary
 from mgvr_lightning.data.preparation.splits import TRAIN, HeldOut, text_hash
 from mgvr_lightning.data.preparation.vocabulary import Lesson, learn
@@ -48,6 +50,41 @@ def test_sources_are_learned_from_by_weight() -> None:
     found = sample(first, heavy, most_bytes=40_000)
     sizes = {name: sum(len(text) for text in found if text[0] == name) for name in "ab"}
     assert 2.0 < sizes["b"] / sizes["a"] < 4.5
+
+
+class Opened(HeldPiece):
+    """A piece of unknown size that notes that it was read."""
+
+    def rows(self) -> Iterator[Row]:
+        OPENED.append(self.texts[0])
+        return super().rows()
+
+
+OPENED: list[str] = []
+
+
+class Unknown(Held):
+    """A corpus that doesn't know how large its pieces are."""
+
+    def pieces(self) -> list[Piece]:
+        pieces: list[Piece] = []
+        for piece in super().pieces():
+            assert isinstance(piece, HeldPiece)
+            pieces.append(Opened(piece.texts))
+            pieces[-1].bytes = 0
+        return pieces
+
+
+def test_pieces_of_unknown_size_are_learned_from_all_over_and_few_are_opened() -> None:
+    OPENED.clear()
+    documents = [f"{number:06} {text}" for number, text in enumerate(texts(2000))]
+    corpus = Unknown(documents, piece=4)
+    found = list(vocabulary._sample([Lesson(corpus, "a", RULE)], 20_000))
+    assert 10_000 < sum(len(text.encode()) for text in found) <= 20_000
+    assert len(OPENED) <= vocabulary.MOST_UNKNOWN
+    numbers = [int(text[:6]) for text in found if text[:6].isdigit()]
+    assert max(numbers) > 1800
+    assert len({number // 200 for number in numbers}) >= 9
 
 
 @pytest.mark.parametrize("documents", [1, 50])
@@ -110,7 +147,7 @@ def test_two_processes_learn_into_one_file(tmp_path: Path) -> None:
         "import sys; from pathlib import Path\n"
         "sys.path[:0] = sys.argv[2:3]\n"
         "from documents import texts\n"
-        "from held import Held, tokenizer_of\n"
+        "from held import Held, HeldPiece, tokenizer_of\n"
         "from mgvr_lightning.data.preparation.splits import HeldOut\n"
         "print(tokenizer_of(Held(texts(400)), Path(sys.argv[1]), HeldOut(0.1)).hash)"
     )
