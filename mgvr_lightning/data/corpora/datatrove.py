@@ -17,7 +17,7 @@ from mgvr_lightning.data.corpora.globs import find
 from mgvr_lightning.data.corpora.rows import reading, size
 from mgvr_lightning.errors import InputError
 
-LONGEST_IDS = 2**25
+LONGEST_IDS = 2**22
 _BYTES_PER_ID = 4
 _WIDTHS = {2: "<u2", 4: "<u4"}
 _END = np.dtype("<u8")
@@ -76,7 +76,7 @@ class Datatrove(Corpus):
     Args:
         paths: Files or globs of ``.ds`` files (``**`` crosses folders), read in this order, each glob's files
             by name. A file that is found twice is read once.
-        bad_rows: What to do with a document of more than 32 Mi ids: ``raise`` stops, ``skip`` and ``replace``
+        bad_rows: What to do with a document of more than 4 Mi ids: ``raise`` stops, ``skip`` and ``replace``
             leave it out and count it.
     """
 

@@ -18,13 +18,15 @@ from mgvr_lightning.errors import InputError
 # A file that was written this recently may be written again within one tick of its time stamps.
 _SETTLED_SECONDS = 3.0
 _BLOCK = 2**20
+_MANY = 10_000
 
 
 class Digests:
     """Hex digests of whole files.
 
     A digest is remembered with the file's size, inode and times. The time of the last change of status cannot
-    be set back by a program, so even an edit that restores size and modification time is noticed.
+    be set back by a program, so even an edit that restores size and modification time is noticed. Files that
+    are gone are forgotten once there are many.
 
     Args:
         memory: Where digests are kept between processes; None to keep none.
@@ -71,10 +73,13 @@ class Digests:
         }
         if self._memory is None or not settled:
             return
+        kept = known | settled
         with suppress(OSError):
+            if len(kept) > _MANY:
+                kept = {key: value for key, value in kept.items() if Path(key).exists()}
             self._memory.parent.mkdir(parents=True, exist_ok=True)
             temporary = aside(self._memory)
-            temporary.write_text(json.dumps(known | settled, indent=0), encoding="utf-8")
+            temporary.write_text(json.dumps(kept, indent=0), encoding="utf-8")
             temporary.replace(self._memory)
 
 

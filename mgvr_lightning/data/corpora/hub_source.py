@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 from mgvr_lightning.errors import InputError
@@ -16,6 +17,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _PACKED = {".bz2", ".lz4", ".xz", ".zip", ".tar", ".tgz", ".7z", ".rar"}
 _CACHED = "Cache"
+_MISTAKES = (AssertionError, AttributeError, NameError, TypeError)
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,17 @@ def library() -> Any:
 
 @contextmanager
 def telling(where: str) -> Iterator[None]:
-    """Turn whatever `datasets` raises into an ``InputError`` that says what it was about."""
+    """Turn whatever `datasets` raises into an ``InputError`` that says what it was about.
+
+    A mistake in this package's own code passes as it is.
+    """
     try:
         yield
     except InputError:
         raise
     except Exception as error:  # from dozens of packages: network, file systems, formats, YAML
+        if isinstance(error, _MISTAKES) and _is_ours(error):
+            raise
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
@@ -69,6 +76,14 @@ def telling(where: str) -> Iterator[None]:
             "The data set is damaged, incomplete or of a format that isn't read, or the network failed; try "
             "again, or give its files to `Files`."
         ) from error
+
+
+def _is_ours(error: Exception) -> bool:
+    """Tell whether this package's own code raised it, rather than what that code called."""
+    raised = ""
+    for frame, _ in walk_tb(error.__traceback__):
+        raised = str(frame.f_globals.get("__name__", ""))
+    return raised.partition(".")[0] == __name__.partition(".")[0]
 
 
 def folder(name: str) -> Path | None:

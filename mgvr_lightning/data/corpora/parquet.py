@@ -15,7 +15,9 @@ from mgvr_lightning.data.corpora.rows import LONGEST, reading, too_long
 from mgvr_lightning.errors import InputError
 
 _BATCH_BYTES = 2**20
-_MOST_ROWS = 64
+_MOST_ROWS = 8
+# Rows of a larger row group are read one by one: some may be very long, next to many short ones.
+_LARGE_GROUP = 2**26
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class ParquetPiece(Piece):
     bytes: int
 
     def rows(self) -> Iterator[Row]:
-        """Yield every row, one small batch in memory at a time.
+        """Yield every row, a few in memory at a time.
 
         Raises:
             InputError: If the file cannot be read.
@@ -106,22 +108,15 @@ def check_column(column: str, there: list[str], where: str) -> None:
 
 
 def values(array: Any, number: int, column: str) -> Iterator[Row]:
-    """Yield the strings of an Arrow array as rows.
+    """Yield the strings of an Arrow array as rows, made one by one.
 
     Args:
         array: The array, of any type of string.
         number: The first row's number.
         column: Its name, for faults.
     """
-    try:
-        texts = array.to_pylist()
-    except UnicodeDecodeError:  # tell apart which
-        texts = None
     for index in range(len(array)):
-        if texts is not None and texts[index] is not None and len(texts[index]) <= LONGEST // 4:
-            yield Row(number + index, texts[index])
-        else:
-            yield _row(number + index, array[index], column)
+        yield _row(number + index, array[index], column)
 
 
 def _row(number: int, value: Any, column: str) -> Row:
@@ -133,7 +128,7 @@ def _row(number: int, value: Any, column: str) -> Row:
         return Row(number, text, fault) if len(error.object) <= LONGEST else Row(number, None, too_long())
     if text is None:
         return Row(number, None, f"has null in {column!r}, not a string")
-    if len(text.encode()) > LONGEST:
+    if len(text) > LONGEST // 4 and len(text.encode()) > LONGEST:
         return Row(number, None, too_long())
     return Row(number, text)
 
@@ -160,7 +155,7 @@ def check_parquet(file: pq.ParquetFile, column: str, where: str) -> None:
 
 
 def file_rows(file: pq.ParquetFile, column: str, groups: range, first: int, count: int) -> Iterator[Row]:
-    """Yield the rows of some row groups, one small batch in memory at a time.
+    """Yield the rows of some row groups, a few in memory at a time, and the page of the file they are in.
 
     Args:
         file: The open file.
@@ -172,8 +167,9 @@ def file_rows(file: pq.ParquetFile, column: str, groups: range, first: int, coun
     Raises:
         OSError: If there are fewer or more.
     """
-    size = sum(file.metadata.row_group(index).total_byte_size for index in groups)
-    most = max(1, min(_MOST_ROWS, _BATCH_BYTES * count // max(1, size)))
+    sizes = [file.metadata.row_group(index).total_byte_size for index in groups]
+    at_once = _MOST_ROWS if max(sizes, default=0) <= _LARGE_GROUP else 1
+    most = max(1, min(at_once, _BATCH_BYTES * count // max(1, sum(sizes))))
     number = first
     for batch in file.iter_batches(most, row_groups=list(groups), columns=[column], use_threads=False):
         yield from values(batch.column(0), number + 1, column)

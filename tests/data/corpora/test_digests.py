@@ -1,3 +1,4 @@
+import json
 import os
 import time
 from pathlib import Path
@@ -93,6 +94,24 @@ def test_a_lost_memory_costs_time_only(
     first = Digests(memory).of([path])
     assert Digests(memory).of([path]) == first
     assert reads == ["a"]
+
+
+def test_files_that_are_gone_are_forgotten_once_there_are_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[str]
+) -> None:
+    settle(monkeypatch)
+    monkeypatch.setattr(digests, "_MANY", 3)
+    memory, paths = tmp_path / "digests.json", [tmp_path / name for name in "abcd"]
+    for path in paths:
+        path.write_bytes(b"one")
+    Digests(memory).of(paths[:2])
+    paths[0].unlink()
+    Digests(memory).of(paths[2:3])
+    assert list(json.loads(memory.read_text())) == list(map(str, paths[:3]))
+    Digests(memory).of(paths[3:])
+    assert list(json.loads(memory.read_text())) == list(map(str, paths[1:]))
+    Digests(memory).of(paths[1:])
+    assert reads == ["a", "b", "c", "d"]
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 import gzip
 import json
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -275,3 +276,19 @@ def test_a_huge_row_group_is_read_in_parts(tmp_path: Path) -> None:
     assert (tmp_path / "a.parquet").stat().st_size > 1.5e8
     script = "assert sum(1 for _ in Files(sys.argv[1:]).texts()) == 15_000"
     assert grown(script, tmp_path / "a.parquet") < 80
+
+
+@LINUX
+@pytest.mark.parametrize(("compression", "most"), [("none", 500), ("snappy", 600)])
+def test_long_rows_that_come_together_are_read_one_by_one(
+    tmp_path: Path, compression: str, most: int
+) -> None:
+    tiny = [f"row {number}" for number in range(20_000)]
+    draw = random.Random(0)
+    long = [draw.randbytes(2**21).hex() for _ in range(64)]
+    table = pa.table({"text": [*tiny, *long, *tiny]})
+    pq.write_table(
+        table, tmp_path / "a.parquet", compression=compression, use_dictionary=compression != "none"
+    )
+    script = "assert sum(1 for _ in Files(sys.argv[1:]).texts()) == 40_064"
+    assert grown(script, tmp_path / "a.parquet") < most  # the page of 256 is there unpacked, and packed

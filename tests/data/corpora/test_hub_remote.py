@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from corpora import data_sets, fail, lines, read, table, texts, write
 
-from mgvr_lightning.data.corpora import hub
+from mgvr_lightning.data.corpora import hub, hub_pieces
 from mgvr_lightning.data.corpora.digests import Digests
 from mgvr_lightning.data.corpora.hub import Hub
 from mgvr_lightning.data.corpora.hub_pieces import LinesPiece
@@ -27,14 +27,15 @@ def fingerprint(*arguments: Any, **options: Any) -> str:
 
 def test_a_commit_needs_no_network() -> None:
     first = fingerprint("some/data", revision=COMMIT)
-    assert fingerprint("some/data", revision=COMMIT, streaming=False) == first
+    assert fingerprint("some/data", revision=COMMIT) == first
     others = {
         fingerprint("some/data", revision=COMMIT.replace("0", "1")),
         fingerprint("some/data", "config", revision=COMMIT),
         fingerprint("some/other", revision=COMMIT),
         fingerprint("some/data", split="test", revision=COMMIT),
+        fingerprint("some/data", revision=COMMIT, streaming=False),
     }
-    assert len(others | {first}) == 5
+    assert len(others | {first}) == 6
     for revision in (None, "main", COMMIT[:10]):
         with pytest.raises(InputError, match=r"(?s)cannot ask the hub.*pin `revision` to a commit"):
             fingerprint("some/data", revision=revision)
@@ -66,6 +67,53 @@ def test_a_branch_is_read_at_its_commit(monkeypatch: pytest.MonkeyPatch) -> None
     assert asked == [("some/data", "main")]
     assert loaded == [{"path": "some/data", "name": None, "revision": COMMIT}]
     assert corpus.describe()["revision"] == COMMIT
+
+
+def test_a_branch_that_moves_is_read_at_the_commit_found_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    commits = iter([COMMIT, COMMIT[::-1]])
+    resolved: list[str] = []
+
+    def dataset_info(self: Any, name: str, revision: str | None = None) -> SimpleNamespace:
+        return SimpleNamespace(sha=next(commits))
+
+    def resolve(name: str, config: None, split: str, revision: str, shards: None) -> Source:
+        resolved.append(revision)
+        return Source("some/data, split train", "text", "train", ("memory://data/a.txt",), 0, {})
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", dataset_info)
+    monkeypatch.setattr(hub, "resolve", resolve)
+    corpus = Hub("some/data")
+    first = corpus.fingerprint(Digests())
+    assert corpus.describe()["revision"] == COMMIT
+    corpus.pieces()
+    assert resolved == [COMMIT]
+    again = pickle.loads(pickle.dumps(corpus))
+    again.pieces()
+    assert again.fingerprint(Digests()) == corpus.fingerprint(Digests()) == first
+    assert again.describe()["revision"] == COMMIT
+    fresh = Hub("some/data")
+    fresh.pieces()
+    assert resolved == [COMMIT, COMMIT[::-1]]
+    assert fresh.describe()["revision"] == COMMIT[::-1]
+    assert fresh.fingerprint(Digests()) != first
+
+
+@pytest.mark.parametrize("kind", [AssertionError, AttributeError, NameError, TypeError])
+def test_a_mistake_of_this_package_is_not_blamed_on_the_data(
+    monkeypatch: pytest.MonkeyPatch, elsewhere: Any, kind: type[Exception]
+) -> None:
+    def ours(*arguments: Any) -> None:
+        raise kind("a mistake")
+
+    elsewhere({"a.jsonl": lines({"text": "a"})}, "json")
+    corpus = Hub("some/data", revision=COMMIT)
+    monkeypatch.setattr(hub_pieces, "parse", ours)
+    assert f"cannot read some/data, split train, memory://data/a.jsonl: {kind.__name__}" in fail(corpus)
+    monkeypatch.setitem(ours.__globals__, "__name__", "mgvr_lightning.data.corpora.jsonl")
+    with pytest.raises(kind, match="a mistake"):
+        read(corpus)
 
 
 @pytest.fixture

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import get_args
+from typing import Any, get_args
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from corpora import read
+from corpora import cut_finely, read
 
 from mgvr_lightning.data.corpora.corpus import BadRows, Corpus
 from mgvr_lightning.data.corpora.datatrove import Datatrove
@@ -59,6 +60,8 @@ def table(path: Path, bad_rows: BadRows) -> Corpus:
     return Hub(str(path.parent), bad_rows=bad_rows, streaming=False)
 
 
+WORDS = ["word \u00e9"] * 60
+DOCUMENT = "\n".join(TEXTS)
 IDS, ENDS, FACTS = (path.read_bytes() for path in sorted(FIXTURE.glob("*.ds*")))
 BESIDE = {"a.ds": IDS, "a.ds.index": ENDS, "a.ds.metadata": FACTS}
 READERS: dict[str, tuple[str, Callable[[], bytes], Callable[[Path, BadRows], Corpus]]] = {
@@ -69,8 +72,8 @@ READERS: dict[str, tuple[str, Callable[[], bytes], Callable[[Path, BadRows], Cor
     "jsonl": ("a.jsonl", lambda: LINES, files),
     "jsonl.gz": ("a.jsonl.gz", lambda: gzip.compress(LINES), files),
     "jsonl.zst": ("a.jsonl.zst", lambda: zstd(LINES), files),
-    "txt": ("a.txt", lambda: "\n".join(TEXTS).encode(), files),
-    "txt.gz": ("a.txt.gz", lambda: gzip.compress("\n".join(TEXTS).encode()), files),
+    "txt": ("a.txt", DOCUMENT.encode, files),
+    "txt.gz": ("a.txt.gz", lambda: gzip.compress(DOCUMENT.encode()), files),
     "datatrove": ("a.ds", lambda: IDS, token_files),
     "datatrove, index": ("a.ds.index", lambda: ENDS, token_files),
     "datatrove, metadata": ("a.ds.metadata", lambda: FACTS, token_files),
@@ -79,6 +82,16 @@ READERS: dict[str, tuple[str, Callable[[], bytes], Callable[[Path, BadRows], Cor
     "hub, csv": ("train.csv", lambda: b"text\n" + b'"word \xc3\xa9\n"\n' * 60, folder),
     "hub, csv, not streamed": ("train.csv", lambda: b"text\n" + b'"word \xc3\xa9"\n' * 60, table),
 }
+
+HELD: dict[str, list[Any]] = {
+    "txt": [DOCUMENT],
+    "datatrove": [
+        ids.tolist() for ids in np.split(np.frombuffer(IDS, "<u2"), np.frombuffer(ENDS, "<u8"))[:-1]
+    ],
+    "hub, csv": [f"{word}\n" for word in WORDS],
+    "hub, csv, not streamed": WORDS,
+}
+HELD |= {"txt.gz": [DOCUMENT], **{f"datatrove, {part}": HELD["datatrove"] for part in ("index", "metadata")}}
 
 
 def flip(content: bytearray, draw: random.Random, low: int = 0) -> None:
@@ -143,7 +156,10 @@ def limited(what: str) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def outcome(path: Path, make: Callable[[Path, BadRows], Corpus], bad_rows: BadRows) -> str:
+def outcome(
+    path: Path, make: Callable[[Path, BadRows], Corpus], bad_rows: BadRows, held: list[Any] | None = None
+) -> str:
+    """What reading comes to, checked; ``held`` is what an undamaged file holds."""
     corpus = make(path, bad_rows)
     try:
         corpus.fingerprint(Digests())
@@ -152,7 +168,9 @@ def outcome(path: Path, make: Callable[[Path, BadRows], Corpus], bad_rows: BadRo
         assert str(error).strip()
         assert len(str(error)) < 20_000
         return "told"
-    assert tally.rows == len(rows) + tally.skipped
+    texts = [text for _, text in rows]
+    assert held is None or texts == held
+    "".join(text for text in texts if isinstance(text, str)).encode()  # UTF-8 holds it
     assert bad_rows != "raise" or not tally.faults
     if not rows:
         content = path.read_bytes().strip()
@@ -171,11 +189,11 @@ def fuzz(folder: Path, kind: str, count: int, seed: int) -> dict[str, int]:
     outcomes: dict[str, int] = {}
     for number in range(count):
         (folder / name).write_bytes(mutate(content, draw) if number else content)
-        policies = POLICIES if number else POLICIES[:1]
-        for bad_rows in policies:
+        held = None if number else HELD.get(kind, TEXTS)
+        for bad_rows in POLICIES:
             with limited(f"{kind}, seed {seed}, mutation {number}, {bad_rows}"):
                 try:
-                    result = outcome(folder / name, corpus, bad_rows)
+                    result = outcome(folder / name, corpus, bad_rows, held)
                 except Exception as error:
                     raise AssertionError(f"{kind}, seed {seed}, mutation {number}, {bad_rows}") from error
             outcomes[result] = outcomes.get(result, 0) + 1
@@ -194,6 +212,63 @@ def test_damaged_files_are_told_or_read(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", READERS)
 def test_many_damaged_files_are_told_or_read(tmp_path: Path, kind: str, seed: int) -> None:
     fuzz(tmp_path, kind, 60 if "hub" in kind else 700, seed)
+
+
+PLAIN = [text.replace("\r\n", " ") for text in TEXTS]
+LINE_WISE: dict[str, tuple[list[str], bytes, Callable[[Path, BadRows], Corpus]]] = {
+    "a.jsonl": (TEXTS, LINES, files),
+    "a.jsonl.gz": (TEXTS, LINES, files),
+    "train.jsonl": (TEXTS, LINES, folder),
+    "train.txt": (PLAIN, "".join(f"{text}\n" for text in PLAIN).encode(), folder),
+}
+
+
+def change(content: bytes, draw: random.Random) -> tuple[bytes, int, int]:
+    """Damages one place; tells how many lines before and after it are as they were."""
+    start = draw.randrange(len(content) + 1)
+    stop = min(len(content), start + draw.choice((0, 1, 1, 3, 40, 200)))
+    inner = content[start:stop]
+    new = draw.choice((b"", b"\n", bytes(len(inner)), inner * 2, draw.randbytes(draw.choice((1, 1, 5, 100)))))
+    before, after = content[:start], content[stop:]
+    return before + new + after, before.count(b"\n"), max(0, after.count(b"\n") - 1)
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("piece", [300, 2**20])
+@pytest.mark.parametrize("name", LINE_WISE)
+def test_damage_in_one_place_leaves_the_other_lines_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, piece: int, seed: int
+) -> None:
+    cut_finely(monkeypatch, piece)
+    held, content, make = LINE_WISE[name]
+    path, draw = tmp_path / name, random.Random(f"{name} {seed}")
+    for number in range(400 if seed else 25 if make is folder else 60):
+        damaged, before, after = change(content, draw)
+        path.write_bytes(gzip.compress(damaged) if name.endswith(".gz") else damaged)
+        lines = damaged.removesuffix(b"\n").split(b"\n")
+        first = len(lines) - after
+        for bad_rows in POLICIES[1:]:
+            with limited(f"{name}, seed {seed}, mutation {number}, {bad_rows}"):
+                rows, tally = read(make(path, bad_rows))
+            found = {int(place.rpartition(" ")[2]): text for place, text in rows}
+            assert len(found) == len(rows)
+            assert [found.pop(line) for line in range(1, before + 1)] == held[:before], number
+            expected = held[len(held) - after :]
+            assert [found.pop(line + 1) for line in range(first, len(lines))] == expected, number
+            assert all(before < line <= first for line in found), number
+            blank = sum(not line.strip() for line in lines) if "jsonl" in name else 0
+            assert tally.rows == len(lines) - blank, number
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_damaged_text_file_is_mended_as_python_does(tmp_path: Path, suffix: str) -> None:
+    path, draw = tmp_path / f"a.txt{suffix}", random.Random(suffix)
+    for number in range(60):
+        damaged = mutate(DOCUMENT.encode(), draw)
+        path.write_bytes(gzip.compress(damaged) if suffix else damaged)
+        if damaged:
+            (row,) = read(files(path, "replace"))[0]
+            assert row == (str(path), damaged.decode(errors="replace").removeprefix("\ufeff")), number
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(3000, marks=pytest.mark.slow)])
