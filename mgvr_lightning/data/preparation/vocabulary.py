@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +96,13 @@ def learn(lessons: Sequence[Lesson], size: int, most_bytes: int, cache: Path, pr
 def _learn(lessons: Sequence[Lesson], size: int, most_bytes: int, path: Path, progress: bool) -> None:
     if progress:
         tqdm.write(f"Learning a vocabulary of {size:,} ids", file=sys.stderr)
+    sample = _sample(lessons, most_bytes)
+    first = next(filter(None, sample), "")
+    if not first and not any(text for lesson in lessons for text in lesson.corpus.texts()):
+        facts = "; ".join(f"{type(lesson.corpus).__name__} {lesson.corpus.describe()}" for lesson in lessons)
+        raise InputError(f"there is no text in {facts}.\nGive a corpus with some text.")
     with tokenizer_threads():
-        tokenizer = Tokenizer.train(_sample(lessons, most_bytes), size, progress)
+        tokenizer = Tokenizer.train(chain([first], sample), size, progress)
     part = path.with_suffix(".part")
     tokenizer.save(part)
     part.replace(path)

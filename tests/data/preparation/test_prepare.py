@@ -226,8 +226,12 @@ def test_options_out_of_range(tmp_path: Path, options: dict[str, Any], expected:
 @pytest.mark.filterwarnings("ignore:the vocabulary has")
 @pytest.mark.parametrize("texts", [[], ["", ""]])
 def test_an_empty_corpus(tmp_path: Path, texts: list[str]) -> None:
-    with pytest.raises(InputError, match=f"the corpus is empty: {len(texts)} documents, no text"):
+    with pytest.raises(InputError, match="there is no text in Held"):
         prepare(Held(texts, "a"), tmp_path)
+    tokenizer = Tokenizer.train(["some text"], 257, progress=False)
+    tokenizer.save(tmp_path / "tokenizer.json")
+    with pytest.raises(InputError, match=f"the corpus is empty: {len(texts)} documents, no text"):
+        prepare(Held(texts, "a"), tmp_path, tokenizer=tmp_path / "tokenizer.json")
 
 
 @pytest.mark.filterwarnings("ignore:the vocabulary has")
