@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, Sampler
 
 from mgvr_lightning.data.layout import Layout
-from mgvr_lightning.data.noise import scramble
-from mgvr_lightning.data.order import Indices
+from mgvr_lightning.data.order import Indices, scramble
 from mgvr_lightning.model.loss import IGNORE
 
 Ids = NDArray[np.int64]

@@ -9,18 +9,11 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from mgvr_lightning.data.order import Indices
+from mgvr_lightning.data.order import Indices, scramble
 
 Bits = NDArray[np.uint64]
 STRIDE = 0x9E3779B97F4A7C15
 FEW = 16
-
-
-def scramble(values: Bits) -> Bits:
-    """A bijection of 64-bit words, the finaliser of SplitMix64 (Steele et al. 2014)."""
-    z = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
 
 
 class Noise:

@@ -9,10 +9,9 @@ Indices = NDArray[np.int64]
 ROUNDS = 6
 
 
-def _scramble(values: NDArray[np.uint64], key: int) -> NDArray[np.uint64]:
-    """A 64-bit finaliser (SplitMix64, Steele et al. 2014) of values and key."""
-    z = values + np.uint64(key)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+def scramble(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A bijection of 64-bit words, the finaliser of SplitMix64 (Steele et al. 2014)."""
+    z = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
 
@@ -43,7 +42,7 @@ class Permutation:
         half, mask = np.uint64(self.half), np.uint64((1 << self.half) - 1)
         left, right = values >> half, values & mask
         for key in self.keys:
-            left, right = right, left ^ (_scramble(right, key) & mask)
+            left, right = right, left ^ (scramble(right + np.uint64(key)) & mask)
         return (left << half) | right
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mgvr_lightning.data.batch import Ids
 from mgvr_lightning.data.corpora.builtin import Builtin
 from mgvr_lightning.data.corpora.corpus import Corpus
-from mgvr_lightning.data.mixture import shares
+from mgvr_lightning.data.mixture import BLOCK, shares
 from mgvr_lightning.data.preparation.prepare import Part, Preparation, fingerprint
 from mgvr_lightning.data.preparation.prepared import Prepared, load
 from mgvr_lightning.data.preparation.splits import (
@@ -96,7 +96,7 @@ class Text(TokenData):
                 f"data.validation_windows: {validation_windows}. Expected 1 or more, or null for all."
             )
         self.sources = corpus if isinstance(corpus, list) else [Source(corpus or Builtin())]
-        shares(self.weights, max(len(self.sources), 2**20))  # refuses what isn't a weight
+        shares(self.weights, BLOCK)  # refuses what isn't a weight
         self.validation, self._held_out = validation, HeldOut(held_out)
         self._vocabulary, self._vocabulary_bytes, self._tokenizer = vocabulary, vocabulary_bytes, tokenizer
         self._context, self.isolate_documents = context, isolate_documents

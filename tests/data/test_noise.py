@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from mgvr_lightning.data import noise
-from mgvr_lightning.data.noise import Noise, scramble
+from mgvr_lightning.data.noise import Noise
+from mgvr_lightning.data.order import scramble
 
 POSITIONS = np.arange(4096)
 

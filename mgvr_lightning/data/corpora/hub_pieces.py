@@ -57,8 +57,22 @@ class NamedPiece(Piece):
         return f"{self.where}, {self.piece.place(number)}"
 
 
+class RowsPiece(Piece):
+    """A piece that is called something and has rows.
+
+    Attributes:
+        name: What it is called.
+    """
+
+    name: str
+
+    def place(self, number: int) -> str:
+        """Return what it is called and the row in it."""
+        return f"{self.name}, row {number:,}"
+
+
 @dataclass(frozen=True)
-class TablesPiece(Piece):
+class TablesPiece(RowsPiece):
     """A Parquet file that is elsewhere, read as it comes; its rows are numbered from 1.
 
     Attributes:
@@ -93,13 +107,9 @@ class TablesPiece(Piece):
         with telling(self.name), remote(self.url) as source, open_parquet(source) as file:
             check_parquet(file, self.column, self.name)
 
-    def place(self, number: int) -> str:
-        """Return the file and the row in it."""
-        return f"{self.name}, row {number:,}"
-
 
 @dataclass(frozen=True)
-class ShardPiece(Piece):
+class ShardPiece(RowsPiece):
     """A shard of a data set, read by `datasets` as it comes; its rows are numbered from 1.
 
     Attributes:
@@ -131,13 +141,9 @@ class ShardPiece(Piece):
                 yield from _table_rows(table, number, self.column, self.name)
                 number += len(table)
 
-    def place(self, number: int) -> str:
-        """Return the shard and the row in it."""
-        return f"{self.name}, row {number:,}"
-
 
 @dataclass(frozen=True)
-class TablePiece(Piece):
+class TablePiece(RowsPiece):
     """Some rows of a file of Arrow data in the cache of `datasets`, numbered from 1 within their split.
 
     Attributes:
@@ -169,10 +175,6 @@ class TablePiece(Piece):
             for start in range(self.start, self.stop, _BATCH):
                 part = table[start : min(start + _BATCH, self.stop)]
                 yield from _table_rows(part, self.first + start - self.start + 1, self.column, self.name)
-
-    def place(self, number: int) -> str:
-        """Return the split and the row in it."""
-        return f"{self.name}, row {number:,}"
 
 
 @dataclass(frozen=True)

@@ -48,10 +48,8 @@ class HopAccuracy(Ratio):
         self.count += here.sum()
 
 
-class AmongEnds(Ratio):
-    """Share of the answers that are the end of some chain, c of a → b → c.
-
-    While it is 1 and the accuracy 1 / chains, ends are told from other symbols but not from one another.
+class PairAnswers(Ratio):
+    """A share of the answers to the queries of one kind, about pairs.
 
     Args:
         mark: the token that the queries begin with.
@@ -61,6 +59,13 @@ class AmongEnds(Ratio):
     def __init__(self, mark: int, pairs: int) -> None:
         super().__init__()
         self.mark, self.pairs = mark, pairs
+
+
+class AmongEnds(PairAnswers):
+    """Share of the answers that are the end of some chain, c of a → b → c.
+
+    While it is 1 and the accuracy 1 / chains, ends are told from other symbols but not from one another.
+    """
 
     def update(self, ids: Tensor, predictions: Tensor, scored: Tensor) -> None:
         """Adds a batch."""
@@ -72,17 +77,8 @@ class AmongEnds(Ratio):
         self.count += here.sum()
 
 
-class StoppedAfterOne(Ratio):
-    """Share of the answers that are one hop from the query, b of a → b → c.
-
-    Args:
-        mark: the token that the queries begin with.
-        pairs: number of pairs, which follow the first token.
-    """
-
-    def __init__(self, mark: int, pairs: int) -> None:
-        super().__init__()
-        self.mark, self.pairs = mark, pairs
+class StoppedAfterOne(PairAnswers):
+    """Share of the answers that are one hop from the query, b of a → b → c."""
 
     def update(self, ids: Tensor, predictions: Tensor, scored: Tensor) -> None:
         """Adds a batch."""
