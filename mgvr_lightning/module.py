@@ -23,7 +23,7 @@ from mgvr_lightning.model import (
     generate,
     initialise,
 )
-from mgvr_lightning.optim import Optimizer, role_groups
+from mgvr_lightning.optim import Optimizer, RunFacts, role_groups
 from mgvr_lightning.schedule import Schedule
 from mgvr_lightning.values import ValueSpec
 
@@ -160,18 +160,24 @@ class LanguageModule(LightningModule):
         self._keep_options(checkpoint)
 
     def _keep_options(self, checkpoint: dict[str, Any]) -> None:
-        """Lets this run's optimizer options win over those that the checkpoint's optimizer was saved with."""
+        """Lets this run's optimizer options win over those that the checkpoint's optimizer was saved with.
+
+        Raises:
+            InputError: the checkpoint has the state of an optimizer of another kind.
+        """
         if self.trainer.state.fn != "fit" or not checkpoint.get("optimizer_states"):
             return
-        wanted = {
-            group["role"]: group
-            for group in self.optimizer_spec.build(role_groups(self.network)).param_groups
-        }
+        wanted = {group["role"]: group for group in self._build_optimizer().param_groups}
         factor = self.schedule.factor(
             min(checkpoint["global_step"] + 1, self.trainer.max_steps), self.trainer.max_steps
         )
         groups = checkpoint["optimizer_states"][0]["param_groups"]
         for group in groups:
+            if group.get("rule") != wanted[group["role"]].get("rule"):
+                raise InputError(
+                    f"the checkpoint's {group['role']} parameters were trained by another optimizer than "
+                    "model.optimizer names. Give the one that they were trained with."
+                )
             options = {name: value for name, value in wanted[group["role"]].items() if name != "params"}
             group.update(options, initial_lr=options["lr"], lr=options["lr"] * factor)
         checkpoint["lr_schedulers"][0]["base_lrs"] = [group["initial_lr"] for group in groups]
@@ -214,12 +220,22 @@ class LanguageModule(LightningModule):
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """The optimizer over role groups, and its schedule in optimizer steps."""
-        optimizer = self.optimizer_spec.build(role_groups(self.network))
+        optimizer = self._build_optimizer()
         total = self.trainer.max_steps
         scheduler = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda done: self.schedule.factor(min(done + 1, total), total)
         )
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+    def _build_optimizer(self) -> torch.optim.Optimizer:
+        steps = self.trainer.max_steps
+        facts = RunFacts(
+            width=self.config.width,
+            batch_tokens=self.data.global_batch * self.data.context,
+            steps=steps,
+            decay_start=self.schedule.decay_start(steps),
+        )
+        return self.optimizer_spec.build(role_groups(self.network), facts)
 
     def configure_gradient_clipping(
         self,

@@ -7,8 +7,11 @@ exactly. Every schedule that decays reaches its final factor at the last update 
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from mgvr_lightning.errors import InputError
+
+Counted = Literal["after_warmup", "run"]
 
 
 @dataclass
@@ -31,6 +34,10 @@ class Schedule(ABC):
         """The factor of update `update`, from 1, of `total`."""
         warmup = min(self.warmup, total)
         return update / warmup if update < warmup else self.after(update - warmup, total - warmup)
+
+    def decay_start(self, total: int) -> float:
+        """Updates done when the factor begins to fall for good; `total` where it never does."""
+        return total
 
     @abstractmethod
     def after(self, update: int, total: int) -> float:
@@ -66,27 +73,48 @@ class Cosine(Schedule):
         share = update / total if total else 0.0
         return self.final + (1 - self.final) * (1 + math.cos(math.pi * share)) / 2
 
+    def decay_start(self, total: int) -> float:
+        """The end of warm-up."""
+        return min(self.warmup, total)
+
 
 @dataclass
 class WarmupStableDecay(Schedule):
-    """Constant after warm-up, then linear to `final` over the last `decay` of the updates after it.
+    """Constant after warm-up, then linear to `final` over the last `decay` of the updates.
 
     Args:
         warmup: updates of linear warm-up.
-        decay: share of the updates after warm-up that decay.
+        decay: share of the updates that decay.
         final: factor of the last update.
+        share_of: what `decay` is a share of: after_warmup for the updates after warm-up; run for all updates,
+            rounded to whole ones, as in arXiv 2606.02780. Warm-up is never cut short for it.
     """
 
     decay: float = 0.4
     final: float = 0.05
+    share_of: Counted = "after_warmup"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.decay <= 1:
             raise InputError(f"schedule.decay: {self.decay} is outside [0, 1].")
+        if self.share_of not in get_args(Counted):
+            raise InputError(
+                f"schedule.share_of: no {self.share_of!r}. Expected one of {', '.join(get_args(Counted))}."
+            )
 
     def after(self, update: int, total: int) -> float:
         """1, then a straight line."""
-        length = self.decay * total
+        length = self._length(total)
         left = total - update
         return 1.0 if left >= length else self.final + (1 - self.final) * left / length
+
+    def decay_start(self, total: int) -> float:
+        """Where the straight line starts."""
+        return total - self._length(total - min(self.warmup, total))
+
+    def _length(self, total: int) -> float:
+        """Updates of the straight line, of `total` after warm-up."""
+        if self.share_of == "after_warmup":
+            return self.decay * total
+        return min(total, round(self.decay * (total + self.warmup)))
