@@ -163,7 +163,7 @@ class LanguageModule(LightningModule):
         """Lets this run's optimizer options win over those that the checkpoint's optimizer was saved with.
 
         Raises:
-            InputError: the checkpoint has the state of an optimizer of another kind.
+            InputError: the checkpoint has the state of an optimizer of another kind, or of other roles.
         """
         if self.trainer.state.fn != "fit" or not checkpoint.get("optimizer_states"):
             return
@@ -172,6 +172,12 @@ class LanguageModule(LightningModule):
             min(checkpoint["global_step"] + 1, self.trainer.max_steps), self.trainer.max_steps
         )
         groups = checkpoint["optimizer_states"][0]["param_groups"]
+        theirs = [group["role"] for group in groups]
+        if theirs != list(wanted):
+            raise InputError(
+                f"the checkpoint has parameters of the roles {', '.join(theirs)}, "
+                f"this run's network {', '.join(wanted)}. Give the model options that it was trained with."
+            )
         for group in groups:
             if group.get("rule") != wanted[group["role"]].get("rule"):
                 raise InputError(

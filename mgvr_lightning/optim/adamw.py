@@ -5,7 +5,14 @@ from dataclasses import dataclass, field
 import torch
 
 from mgvr_lightning.optim.groups import ParameterGroups
-from mgvr_lightning.optim.spec import Optimizer, RunFacts, check_rate, check_roles
+from mgvr_lightning.optim.spec import (
+    Optimizer,
+    RunFacts,
+    check_averages,
+    check_not_negative,
+    check_rate,
+    check_roles,
+)
 from mgvr_lightning.values import Role
 
 
@@ -33,6 +40,11 @@ class AdamW(Optimizer):
         check_roles("decayed", self.decayed)
         check_roles("multipliers", self.multipliers)
         check_rate("learning_rate", self.learning_rate)
+        check_averages("betas", self.betas)
+        check_not_negative("eps", self.eps)
+        check_not_negative("weight_decay", self.weight_decay)
+        for role, factor in self.multipliers.items():
+            check_not_negative(f"multipliers.{role}", factor)
 
     def build(self, groups: ParameterGroups, facts: RunFacts | None = None) -> torch.optim.AdamW:
         """Builds the optimizer, one group per role; nothing in it depends on the run."""

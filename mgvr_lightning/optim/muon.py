@@ -25,6 +25,8 @@ the values are those of nanochat/optim.py in https://github.com/karpathy/nanocha
 def polar_express(matrices: Tensor, dtype: torch.dtype) -> Tensor:
     """Brings the singular values of each matrix close to 1.
 
+    Those of at least a thousandth of the matrix's norm end up between 0.85 and 1.15, smaller ones below.
+
     Args:
         matrices: (N, rows, columns).
         dtype: what the iterations are computed in.
@@ -108,8 +110,8 @@ def scheduled_momentum(
 ) -> float:
     """The momentum after `done` updates.
 
-    Linear from the first value to the second over `warmup` updates, which comes before all else; linear to the
-    third from `decay_start` to `steps`.
+    Linear from the first value to the second over `warmup` updates, which comes before all else; linear to
+    the third from `decay_start` to `steps`.
     """
     first, peak, last = momentum
     if done < warmup:

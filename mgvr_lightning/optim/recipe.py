@@ -7,14 +7,21 @@ from typing import Any, Literal, NamedTuple, get_args
 from mgvr_lightning.errors import InputError
 from mgvr_lightning.optim.groups import ParameterGroups
 from mgvr_lightning.optim.mixed import MuonAdamWOptimizer
-from mgvr_lightning.optim.spec import Optimizer, RunFacts, check_rate, check_roles
+from mgvr_lightning.optim.spec import (
+    Optimizer,
+    RunFacts,
+    check_averages,
+    check_not_negative,
+    check_rate,
+    check_roles,
+)
 from mgvr_lightning.values import Role
 
 Precision = Literal["bfloat16", "float32", "float64"]
 
 
 class RoleRecipe(NamedTuple):
-    """AdamW's settings of a role: the rate at the reference width, and the power of the width it goes with."""
+    """AdamW's settings of a role: its rate at the reference width, and the power of width this goes with."""
 
     rate: float
     betas: tuple[float, float]
@@ -40,11 +47,14 @@ UNNAMED = RoleRecipe(math.nan, (0.8, 0.95), 0.0)
 class MuonAdamW(Optimizer):
     """Muon for the matrices of some roles, AdamW for the rest: the recipe of arXiv 2606.02780.
 
+    Its options have other names than those of the `AdamW` here: where the command line puts one class in the
+    other's place, it keeps the values of options that both have.
+
     Args:
         muon: roles that Muon updates. All of their parameters must be matrices.
-        learning_rate: Muon's peak rate; times √(rows / columns) for a matrix taller than wide.
-        weight_decay: Muon's at the start, of entries that have the sign of their update; falls to 0 over the
-            run as half a cosine.
+        muon_rate: Muon's peak learning rate; times √(rows / columns) for a matrix taller than wide.
+        muon_decay: Muon's weight decay at the start, of entries that have the sign of their update; falls to
+            0 over the run as half a cosine.
         momentum: Muon's at the first update, at its peak, and at the end of the learning rate's decay.
         momentum_warmup: updates from the first momentum to the peak.
         beta: decay rate of the second moment that normalises Muon's rows.
@@ -52,18 +62,20 @@ class MuonAdamW(Optimizer):
         rates: role → AdamW's peak rate at the reference width and batch, in place of the recipe's.
         betas: role → AdamW's decay rates of the first and the second moment, in place of the recipe's.
         decays: role → AdamW's weight decay, in place of the recipe's.
-        eps: AdamW's, added to the root of the second moment.
+        adamw_eps: AdamW's, added to the root of the second moment.
         reference_width: width at which the rates hold. AdamW's go with (width / this)^-½ for embedding, head
             and table, with its inverse for token_dependent. Null to leave them as they are.
         reference_batch: tokens of a step at which the rates hold; all go with √(tokens / this). Null to leave
             them as they are.
         reference_tokens: tokens of the run at which Muon's weight decay holds. It goes with
             √(tokens of a step / reference_batch) · this / tokens of the run. Null to leave it as it is.
+            In nanochat's scripts/base_train.py, where the rule is from, both are one multiple of the
+            parameters in matrices and head, however long the run: give muon_decay itself for that.
     """
 
     muon: list[str] = field(default_factory=lambda: [Role.MATRIX.value])
-    learning_rate: float = 0.02
-    weight_decay: float = 0.28
+    muon_rate: float = 0.02
+    muon_decay: float = 0.28
     momentum: tuple[float, float, float] = (0.85, 0.97, 0.90)
     momentum_warmup: int = 400
     beta: float = 0.9
@@ -71,33 +83,32 @@ class MuonAdamW(Optimizer):
     rates: dict[str, float] = field(default_factory=dict)
     betas: dict[str, tuple[float, float]] = field(default_factory=dict)
     decays: dict[str, float] = field(default_factory=dict)
-    eps: float = 1e-10
+    adamw_eps: float = 1e-10
     reference_width: int | None = 768
     reference_batch: int | None = 2**19
     reference_tokens: float | None = None
 
     def __post_init__(self) -> None:
         check_roles("muon", self.muon)
-        check_rate("learning_rate", self.learning_rate)
+        check_rate("muon_rate", self.muon_rate)
         given: dict[str, dict[str, Any]] = {"rates": self.rates, "betas": self.betas, "decays": self.decays}
         for option, values in given.items():
             check_roles(option, values)
             for role in values.keys() & set(self.muon):
                 raise InputError(
                     f"optimizer.{option}: {role} is updated by Muon, which has no such setting by role. "
-                    "Give learning_rate, momentum or weight_decay, or take the role out of optimizer.muon."
+                    "Give muon_rate, momentum or muon_decay, or take the role out of optimizer.muon."
                 )
         for role, rate in self.rates.items():
             check_rate(f"rates.{role}", rate)
-        decay_rates = {f"betas.{role}": pair for role, pair in self.betas.items()}
-        for option, rates in {**decay_rates, "momentum": self.momentum, "beta": (self.beta,)}.items():
-            if not all(0 <= rate < 1 for rate in rates):
-                raise InputError(f"optimizer.{option}: {', '.join(map(str, rates))}. Expected within [0, 1).")
-        decays = {f"decays.{role}": decay for role, decay in self.decays.items()}
-        warmup = {"weight_decay": self.weight_decay, "momentum_warmup": self.momentum_warmup, "eps": self.eps}
-        for option, value in {**decays, **warmup}.items():
-            if not 0 <= value < math.inf:
-                raise InputError(f"optimizer.{option}: {value}. Expected a finite number, 0 or more.")
+        for role, pair in self.betas.items():
+            check_averages(f"betas.{role}", pair)
+        for role, decay in self.decays.items():
+            check_not_negative(f"decays.{role}", decay)
+        check_averages("momentum", self.momentum)
+        check_averages("beta", [self.beta])
+        for option in ("muon_decay", "momentum_warmup", "adamw_eps"):
+            check_not_negative(option, getattr(self, option))
         for option in ("reference_width", "reference_batch", "reference_tokens"):
             reference = getattr(self, option)
             if reference is not None and not 0 < reference < math.inf:
@@ -142,8 +153,8 @@ class MuonAdamW(Optimizer):
         horizon = batch * self.reference_tokens / facts.tokens if self.reference_tokens else 1.0
         return {
             "rule": "muon",
-            "lr": self.learning_rate * batch,
-            "weight_decay": self.weight_decay * horizon,
+            "lr": self.muon_rate * batch,
+            "weight_decay": self.muon_decay * horizon,
             "momentum": tuple(self.momentum),
             "momentum_warmup": self.momentum_warmup,
             "beta": self.beta,
@@ -165,7 +176,7 @@ class MuonAdamW(Optimizer):
             "rule": "adamw",
             "lr": rate * width * batch,
             "betas": tuple(self.betas.get(role.value, recipe.betas)),
-            "eps": self.eps,
+            "eps": self.adamw_eps,
             "weight_decay": self.decays.get(role.value, recipe.weight_decay),
             "fused": True,
         }

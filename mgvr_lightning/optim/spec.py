@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -62,3 +62,23 @@ def check_rate(option: str, rate: float) -> None:
     """
     if not 0 < rate < math.inf:
         raise InputError(f"optimizer.{option}: {rate}. Expected a positive, finite number.")
+
+
+def check_not_negative(option: str, value: float) -> None:
+    """Refuses negative and infinite numbers.
+
+    Raises:
+        InputError: it is one.
+    """
+    if not 0 <= value < math.inf:
+        raise InputError(f"optimizer.{option}: {value}. Expected a finite number, 0 or more.")
+
+
+def check_averages(option: str, rates: Sequence[float]) -> None:
+    """Refuses decay rates of moving averages that forget nothing or grow.
+
+    Raises:
+        InputError: one does.
+    """
+    if not all(0 <= rate < 1 for rate in rates):
+        raise InputError(f"optimizer.{option}: {', '.join(map(str, rates))}. Expected within [0, 1).")
