@@ -1,20 +1,15 @@
-import os
-import signal
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from documents import KEPT
-from helpers import CONFIGS
-from runs import fit, home
+from ranks import two_ranks
+from runs import fit
 
 from mgvr_lightning.analysis.run import Run
 
 PRESET = "mgvr"
-TWO_RANKS = "--trainer.devices 2 --trainer.strategy ddp --trainer.accelerator cpu --data.micro_batch 4"
 
 
 @cache
@@ -45,35 +40,8 @@ def test_loader_workers_change_nothing(tmp_path: Path) -> None:
         assert helped.series(key) == alone.series(key)
 
 
-def _two_ranks(folder: Path, *given: str) -> tuple[int, str]:
-    """The exit status and the standard error of two processes."""
-    configs = ["--config", str(CONFIGS / f"{PRESET}.yaml"), "--config", str(home() / "small.yaml")]
-    command = [
-        sys.executable,
-        "-m",
-        "mgvr_lightning",
-        "fit",
-        *configs,
-        "--run",
-        "run",
-        *TWO_RANKS.split(),
-        *given,
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(CONFIGS.parent), "OMP_NUM_THREADS": "1"}
-    pipe = subprocess.PIPE
-    ranks = subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
-    )
-    try:
-        _, errors = ranks.communicate(timeout=60)
-    except subprocess.TimeoutExpired:
-        os.killpg(ranks.pid, signal.SIGKILL)
-        pytest.fail(f"no end after 60 s:\n{ranks.communicate()[1]}")
-    return ranks.returncode, errors
-
-
 def test_two_ranks_train_as_one_process(tmp_path: Path) -> None:
-    status, errors = _two_ranks(tmp_path, "--matching.reference", str(_whole().folder))
+    status, errors = two_ranks(tmp_path, PRESET, "--matching.reference", str(_whole().folder))
     assert status == 0, errors
     assert [path.name for path in (tmp_path / "checkpoints" / "run").iterdir()] == ["version_0"]
     run = Run.find(tmp_path / "checkpoints" / "run")
@@ -86,7 +54,7 @@ def test_two_ranks_train_as_one_process(tmp_path: Path) -> None:
 
 
 def test_two_ranks_tell_bad_input_once(tmp_path: Path) -> None:
-    status, errors = _two_ranks(tmp_path, "--data.corpus.init_args.paths", "['nowhere.jsonl']")
+    status, errors = two_ranks(tmp_path, PRESET, "--data.corpus.init_args.paths", "['nowhere.jsonl']")
     assert status == 2
     assert errors.count("error: ") == 1
     assert "Traceback" not in errors

@@ -25,6 +25,15 @@ TABLES = [
         WarmupStableDecay(warmup=4, decay=1.0, final=FINAL),
         [*WARMUP, *(1 - 0.95 * update / 6 for update in range(1, 7))],
     ),
+    (
+        WarmupStableDecay(warmup=4, decay=0.5, final=FINAL, share_of="run"),
+        [*WARMUP, 1, *(1 - 0.95 * update / 5 for update in range(1, 6))],
+    ),
+    (
+        WarmupStableDecay(warmup=4, decay=0.9, final=FINAL, share_of="run"),
+        [*WARMUP, *(1 - 0.95 * update / 6 for update in range(1, 7))],
+    ),
+    (WarmupStableDecay(warmup=4, decay=0.0, final=FINAL, share_of="run"), [*WARMUP, 1, 1, 1, 1, 1, 1]),
 ]
 
 
@@ -47,6 +56,44 @@ def test_peak_is_exact_at_the_end_of_warmup(schedule: Schedule) -> None:
 def test_final_factor_is_exact_at_the_last_update(decay: float, total: int) -> None:
     assert Cosine(warmup=4, final=FINAL).factor(total, total) == FINAL
     assert WarmupStableDecay(warmup=4, decay=decay, final=FINAL).factor(total, total) == FINAL
+    whole = WarmupStableDecay(warmup=4, decay=decay, final=FINAL, share_of="run")
+    assert whole.factor(total, total) == FINAL or round(decay * total) == 0
+
+
+@pytest.mark.parametrize("schedule", [schedule for schedule, _ in TABLES])
+@pytest.mark.parametrize("total", [1, 3, 4, 5, 10, 11, 100])
+def test_the_factor_is_one_from_warmup_to_the_start_of_decay_and_below_one_after(
+    schedule: Schedule, total: int
+) -> None:
+    start = schedule.decay_start(total)
+    assert min(4, total) <= start <= total
+    for update, factor in enumerate(_factors(schedule, total), 1):
+        if update >= 4:
+            assert (factor == 1) == (update <= start), update
+
+
+def test_the_decay_of_the_whole_run_starts_where_the_papers_does() -> None:
+    schedule = WarmupStableDecay(warmup=40, decay=0.65, final=FINAL, share_of="run")
+    assert schedule.decay_start(3766) == 3766 - round(0.65 * 3766) == 1318
+    assert schedule.factor(1318, 3766) == 1
+    assert schedule.factor(1318 + 1224, 3766) == pytest.approx((1 + FINAL) / 2)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "start"),
+    [
+        (Constant(warmup=4), 10),
+        (Cosine(warmup=4), 4),
+        (WarmupStableDecay(warmup=4, decay=0.25), 8.5),
+        (WarmupStableDecay(warmup=4, decay=0.0), 10),
+        (WarmupStableDecay(warmup=40, decay=0.5), 10),
+        (WarmupStableDecay(warmup=4, decay=0.5, share_of="run"), 5),
+        (WarmupStableDecay(warmup=4, decay=0.9, share_of="run"), 4),
+        (WarmupStableDecay(warmup=40, decay=0.5, share_of="run"), 10),
+    ],
+)
+def test_where_decay_starts_in_ten_updates(schedule: Schedule, start: float) -> None:
+    assert schedule.decay_start(10) == start
 
 
 @pytest.mark.parametrize("warmup", [0, 1, 2, 4, 40])
@@ -73,7 +120,7 @@ def test_factors_never_rise_after_warmup(kind: type[Schedule]) -> None:
     assert factors == sorted(factors, reverse=True)
 
 
-@pytest.mark.parametrize(("options", "name"), [({"warmup": -1}, "warmup"), ({"decay": 1.5}, "decay")])
-def test_an_option_out_of_range_is_named(options: dict[str, float], name: str) -> None:
+@pytest.mark.parametrize(("name", "value"), [("warmup", -1), ("decay", 1.5), ("share_of", "half")])
+def test_an_option_out_of_range_is_named(name: str, value: object) -> None:
     with pytest.raises(InputError, match=rf"schedule\.{name}"):
-        WarmupStableDecay(**options)  # type: ignore[arg-type]
+        WarmupStableDecay(**{name: value})  # type: ignore[arg-type]

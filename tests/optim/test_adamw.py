@@ -1,34 +1,10 @@
 import pytest
 import torch
-from helpers import PRESETS, tiny
+from helpers import tiny
 
 from mgvr_lightning.errors import InputError
-from mgvr_lightning.optim import AdamW, parameter_counts, role_groups
+from mgvr_lightning.optim import AdamW, role_groups
 from mgvr_lightning.values import Role
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_every_parameter_is_in_exactly_one_group(name: str) -> None:
-    network = tiny(name)
-    groups = role_groups(network)
-    grouped = [parameter for group in groups.values() for parameter in group.values()]
-    assert len(grouped) == len({id(parameter) for parameter in grouped})
-    assert {id(parameter) for parameter in grouped} == {id(parameter) for parameter in network.parameters()}
-    assert all(groups.values())
-    assert sum(parameter_counts(network).values()) == sum(p.numel() for p in network.parameters())
-
-
-def test_roles_of_the_full_variant() -> None:
-    counts = parameter_counts(tiny("mgvr"))
-    heads, width, later_layers = 4, 16, 5
-    assert counts["token_dependent"] == later_layers * (heads + heads**2) * width
-    assert set(counts) == {"embedding", "head", "matrix", "token_dependent"}
-    assert parameter_counts(tiny("value_residual_learned"))["own_scalar"] == later_layers
-    assert parameter_counts(tiny("static_mix"))["source_scalar"] == later_layers * heads**2
-
-
-def test_a_tied_head_is_grouped_once() -> None:
-    assert "head" not in parameter_counts(tiny("transformer", tied=True))
 
 
 def test_weight_decay_acts_on_the_decayed_roles_alone() -> None:
@@ -76,3 +52,17 @@ def test_an_unknown_role_names_the_option_and_the_roles(options: dict[str, objec
 def test_a_learning_rate_that_cannot_train_is_refused(rate: float) -> None:
     with pytest.raises(InputError, match="learning_rate"):
         AdamW(learning_rate=rate)
+
+
+OUT_OF_RANGE = {
+    "betas": (0.9, 1.0),
+    "eps": -1e-8,
+    "weight_decay": float("nan"),
+    "multipliers": {"head": -1.0},
+}
+
+
+@pytest.mark.parametrize(("option", "value"), OUT_OF_RANGE.items())
+def test_an_option_out_of_range_is_named(option: str, value: object) -> None:
+    with pytest.raises(InputError, match=rf"optimizer\.{option}.*Expected"):
+        AdamW(**{option: value})  # type: ignore[arg-type]
