@@ -7,15 +7,34 @@ inside another model's attention layer.
 from mgvr_lightning.values.declared import Declaration, Declared, Role, declarations
 from mgvr_lightning.values.gates import HeadGate, Replace, ScalarGate, TokenGate
 from mgvr_lightning.values.identity import Identity, Project
-from mgvr_lightning.values.initial import Constant, Diagonal, Draws, Initial, Normal, Uniform
+from mgvr_lightning.values.initial import (
+    Between,
+    Constant,
+    Diagonal,
+    Draws,
+    Initial,
+    Normal,
+    ProjectedTokens,
+    Uniform,
+)
 from mgvr_lightning.values.layers import Layers, selected
-from mgvr_lightning.values.mixes import HeadMatrix, ScalarMix, TokenMatrix, TokenShare, mix_heads
+from mgvr_lightning.values.mixes import (
+    ChannelShare,
+    HeadMatrix,
+    ScalarMix,
+    TokenMatrix,
+    TokenShare,
+    mix_heads,
+)
 from mgvr_lightning.values.part import Gate, Mix, Part, Source, in_fp32
 from mgvr_lightning.values.path import OwnValues, ValuePath, ValueSpec
 from mgvr_lightning.values.shape import Shape
 from mgvr_lightning.values.sources import FirstValues, TokenProjection
+from mgvr_lightning.values.tables import TokenTable
 
 __all__ = [
+    "Between",
+    "ChannelShare",
     "Constant",
     "Declaration",
     "Declared",
@@ -33,6 +52,7 @@ __all__ = [
     "OwnValues",
     "Part",
     "Project",
+    "ProjectedTokens",
     "Replace",
     "Role",
     "ScalarGate",
@@ -43,6 +63,7 @@ __all__ = [
     "TokenMatrix",
     "TokenProjection",
     "TokenShare",
+    "TokenTable",
     "Uniform",
     "ValuePath",
     "ValueSpec",

@@ -36,6 +36,7 @@ class Declaration:
     size: tuple[int, ...]
     initial: Initial
     role: Role
+    dtype: torch.dtype = torch.float32
 
 
 class Declared(nn.Module):
@@ -49,16 +50,27 @@ class Declared(nn.Module):
         super().__init__()
         self.declared: dict[str, Declaration] = {}
 
-    def declare(self, name: str, size: tuple[int, ...], initial: Initial, role: Role) -> None:
+    def declare(
+        self,
+        name: str,
+        size: tuple[int, ...],
+        initial: Initial,
+        role: Role,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         """Registers parameter `name`."""
-        self.declared[name] = Declaration(size, initial, role)
-        parameter = nn.Parameter(torch.empty(size))
+        self.declared[name] = Declaration(size, initial, role, dtype)
+        parameter = nn.Parameter(torch.empty(size, dtype=dtype))
         if isinstance(initial, Constant):
             nn.init.constant_(parameter, initial.value)
         elif isinstance(initial, Diagonal):
             with torch.no_grad():
                 parameter.copy_(initial.value * torch.eye(*size))
         self.register_parameter(name, parameter)
+
+    def withdraw(self, name: str) -> None:
+        """Takes a declared parameter back."""
+        del self.declared[name], self._parameters[name]
 
 
 def declarations(module: nn.Module) -> Iterator[tuple[str, Declaration]]:

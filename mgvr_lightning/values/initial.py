@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -58,6 +59,19 @@ class Diagonal:
 
 
 @dataclass(frozen=True)
+class ProjectedTokens:
+    """x0 of every token through W_V of `layer`; size (V, H·Dh)."""
+
+    layer: int
+
+    def __call__(self, size: tuple[int, ...], draws: Draws) -> Tensor:
+        """Makes the tensor."""
+        table = F.linear(draws.tokens(), draws.projection(self.layer))
+        assert table.shape == size, (table.shape, size)
+        return table
+
+
+@dataclass(frozen=True)
 class Normal:
     """Normal with mean 0 and standard deviation `std`."""
 
@@ -78,3 +92,15 @@ class Uniform:
         """Makes the tensor."""
         bound = 3**0.5 * self.std
         return torch.empty(size, dtype=torch.float32).uniform_(-bound, bound, generator=draws.generator())
+
+
+@dataclass(frozen=True)
+class Between:
+    """Uniform from `low` to `high`."""
+
+    low: float
+    high: float
+
+    def __call__(self, size: tuple[int, ...], draws: Draws) -> Tensor:
+        """Makes the tensor."""
+        return torch.empty(size, dtype=torch.float32).uniform_(self.low, self.high, generator=draws.generator())

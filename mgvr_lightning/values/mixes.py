@@ -6,8 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mgvr_lightning.errors import InputError
 from mgvr_lightning.values.declared import Role
-from mgvr_lightning.values.initial import Constant, Diagonal
+from mgvr_lightning.values.initial import Between, Constant, Diagonal
 from mgvr_lightning.values.part import Mix, in_fp32
 from mgvr_lightning.values.shape import Shape
 
@@ -48,7 +49,11 @@ class ScalarMix(Mix):
 
     def forward(self, x: Tensor, source: Tensor) -> Tensor:
         """Returns the scaled source, (B, T, H, Dh)."""
-        return (self.coefficient if self.learned else self.start) * source
+        return self.coefficients(x) * source
+
+    def coefficients(self, x: Tensor) -> Tensor | float:
+        """Returns the share."""
+        return self.coefficient if self.learned else self.start
 
     def flops(self) -> int:
         """FLOPs per token."""
@@ -74,6 +79,10 @@ class HeadMatrix(Mix):
         """Returns the mixed source, (B, T, H, Dh)."""
         return mix_heads(self.matrix, source)
 
+    def coefficients(self, x: Tensor) -> Tensor:
+        """Returns the matrix, (H, H)."""
+        return self.matrix
+
     def flops(self) -> int:
         """FLOPs per token."""
         return 2 * self.shape.kv_heads**2 * self.shape.head_width
@@ -97,13 +106,51 @@ class TokenShare(Mix):
 
     def forward(self, x: Tensor, source: Tensor) -> Tensor:
         """Returns the scaled source, (B, T, H, Dh)."""
-        logits = in_fp32(F.linear(x, self.weight))  # (B, T, H)
-        return (2.0 * self.start * torch.sigmoid(logits))[..., None] * source
+        return self.coefficients(x)[..., None] * source
+
+    def coefficients(self, x: Tensor) -> Tensor:
+        """Returns the shares, (B, T, H), in fp32 or wider."""
+        return 2.0 * self.start * torch.sigmoid(in_fp32(F.linear(x, self.weight)))
 
     def flops(self) -> int:
         """FLOPs per token."""
         heads = self.shape.kv_heads
         return 2 * self.shape.width * heads + heads * self.shape.head_width
+
+
+class ChannelShare(Mix):
+    """One share per token and head of the source's same head, scale · σ(x[:channels] W) with W ~ U(0, 0.02).
+
+    Source: nanochat's gate of value embeddings, in the form of arXiv 2606.02780.
+
+    Args:
+        shape: the sizes to build it from.
+        channels: how many of the first channels of x are read.
+        scale: the largest share.
+    """
+
+    def __init__(self, shape: Shape, channels: int, scale: float) -> None:
+        super().__init__(shape)
+        if not 0 < channels <= shape.width:
+            raise InputError(
+                f"values.mix.channels: {channels}. Expected 1 to {shape.width}, the width of the network."
+            )
+        self.channels, self.scale = channels, scale
+        self.weight: Tensor
+        self.declare("weight", (shape.kv_heads, channels), Between(0.0, 0.02), Role.TOKEN_DEPENDENT)
+
+    def forward(self, x: Tensor, source: Tensor) -> Tensor:
+        """Returns the scaled source, (B, T, H, Dh)."""
+        return self.coefficients(x)[..., None] * source
+
+    def coefficients(self, x: Tensor) -> Tensor:
+        """Returns the shares, (B, T, H), in fp32 or wider."""
+        return self.scale * torch.sigmoid(in_fp32(F.linear(x[..., : self.channels], self.weight)))
+
+    def flops(self) -> int:
+        """FLOPs per token."""
+        heads = self.shape.kv_heads
+        return 2 * self.channels * heads + heads * self.shape.head_width
 
 
 class TokenMatrix(Mix):
@@ -127,7 +174,7 @@ class TokenMatrix(Mix):
         if static:
             self.declare("matrix", (heads, heads), Diagonal(start), Role.SOURCE_SCALAR)
 
-    def matrices(self, x: Tensor) -> Tensor:
+    def coefficients(self, x: Tensor) -> Tensor:
         """Returns M of every token, (B, T, H, H), in fp32 or wider."""
         heads = self.shape.kv_heads
         logits = in_fp32(F.linear(x, self.weight))  # (B, T, H·H)
@@ -139,7 +186,7 @@ class TokenMatrix(Mix):
 
     def forward(self, x: Tensor, source: Tensor) -> Tensor:
         """Returns the mixed source, (B, T, H, Dh)."""
-        return mix_heads(self.matrices(x), source)
+        return mix_heads(self.coefficients(x), source)
 
     def flops(self) -> int:
         """FLOPs per token."""

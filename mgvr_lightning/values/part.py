@@ -7,7 +7,7 @@ Shapes: B batch, T tokens, D width, H key-value heads, Dh head width. x is the l
 """
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -55,6 +55,13 @@ class Source(Part):
 
     earliest: ClassVar[int] = 0
 
+    def join(self, first: Self) -> None:
+        """Lets a source share parameters with that of the first layer which has one; here it shares none.
+
+        Called once for every layer's source, before anything is initialised.
+        """
+        return
+
     @abstractmethod
     def forward(self, identity: Identity, project: Project) -> Tensor:
         """Reads the source.
@@ -98,4 +105,15 @@ class Mix(Part):
 
         Returns:
             M S, (B, T, H, Dh).
+        """
+
+    @abstractmethod
+    def coefficients(self, x: Tensor) -> Tensor | float:
+        """Computes M.
+
+        Args:
+            x: (B, T, D).
+
+        Returns:
+            One share for all heads; (H, H); (B, T, H), the diagonal of each token's matrix; or (B, T, H, H).
         """

@@ -99,7 +99,11 @@ class ValueSpec:
             InputError: the layers don't exist, or nothing replaces the values that a gate drops.
         """
         chosen = selected(self.layers, len(shapes))
-        return [self._path(shape) if shape.layer in chosen else OwnValues() for shape in shapes]
+        paths = [self._path(shape) if shape.layer in chosen else OwnValues() for shape in shapes]
+        sources = [path.source for path in paths if isinstance(path, ValuePath) and path.source is not None]
+        for source in sources:
+            source.join(sources[0])
+        return paths
 
     def _path(self, shape: Shape) -> ValuePath | OwnValues:
         source = None if self.source is None else self.source(shape)
