@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import PRESETS, perturbed, preset, tiny, tokens
+from helpers import PRESETS, perturbed, tiny, tokens
 from torch import Tensor
 
 from mgvr_lightning.model import Sampling, Transformer, generate
@@ -17,6 +17,18 @@ OTHER_SHAPES: dict[str, dict[str, Any]] = {
     "no_qk_norm": {"qk_norm": False},
     "one_layer": {"layers": 1},
 }
+UNSTORED = {
+    "first_values": 2,
+    "first_values_fixed": 2,
+    "first_values_every_second": 3,
+    "first_values_all": 5,
+    "bank_of_values": 2,
+    "bank_of_values_fixed": 2,
+    "bank_of_values_shared": 2,
+    "bank_of_values_all": 6,
+}
+"""Of six layers, those whose values follow from the token ids and the first values; none of any other preset."""
+
 kv_heads_of_every_kind = pytest.mark.parametrize("kv_heads", [None, 2, 1])
 every_preset = pytest.mark.parametrize("name", PRESETS)
 
@@ -78,18 +90,10 @@ def test_bytes(name: str, kv_heads: int | None) -> None:
     batch, capacity, layers, head_width, element = 3, 10, 6, 4, 8
     of_one_store = batch * capacity * (kv_heads or 4) * head_width * element
     whole = 4 * batch * capacity + 2 * layers * of_one_store
-    saved = 2 * of_one_store if name == "first_values" else 0
+    saved = UNSTORED.get(name, 0) * of_one_store
     network = network_of(name, kv_heads=kv_heads)
     assert network.cache(batch, capacity).bytes == whole - saved
     assert network_of("transformer", kv_heads=kv_heads).cache(batch, capacity).bytes == whole
-
-
-def test_layers_that_alias_the_first_values_store_none() -> None:
-    spec = preset("first_values")
-    spec.layers = "all"
-    network = perturbed(tiny(spec, dtype=torch.float64))
-    assert [values is None for values in network.cache(1, 5).values] == [False] + 5 * [True]
-    assert_decodes(network, [LENGTH * [1], [4, 3, 1, 1]])
 
 
 def test_dtype_is_the_networks_unless_another_is_asked_for() -> None:

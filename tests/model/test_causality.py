@@ -17,6 +17,9 @@ class AverageOverTime(Mix):
     def forward(self, x: Tensor, source: Tensor) -> Tensor:
         return source.mean(1, keepdim=True).expand_as(source)
 
+    def coefficients(self, x: Tensor) -> float:
+        return 1.0
+
     def flops(self) -> int:
         return 0
 
@@ -26,6 +29,9 @@ class PeekAtNext(Mix):
 
     def forward(self, x: Tensor, source: Tensor) -> Tensor:
         return source.roll(-1, 1)
+
+    def coefficients(self, x: Tensor) -> float:
+        return 1.0
 
     def flops(self) -> int:
         return 0

@@ -15,7 +15,7 @@ from mgvr_lightning.optim import AdamW, role_groups
 from mgvr_lightning.values import Role, Shape, TokenGate, TokenMatrix, ValuePath, declarations
 
 WIDTH, HEADS, HEAD_WIDTH, LAYERS = 16, 4, 4, 6
-LAST_THIRD = 2
+LAST_THIRD, EVERY_SECOND = 2, 3
 
 EXTRA: dict[str, Callable[[int], int]] = {
     "transformer": lambda h: 0,
@@ -31,7 +31,22 @@ EXTRA: dict[str, Callable[[int], int]] = {
     "add_token_projection": lambda h: 0,
     "add_token_projection_learned": lambda h: 2 * LAST_THIRD,
     "token_projection": lambda h: LAST_THIRD,
+    "token_projection_fixed": lambda h: 0,
+    "token_projection_every_second": lambda h: EVERY_SECOND,
+    "scaled_values": lambda h: LAST_THIRD,
     "first_values": lambda h: LAST_THIRD * (1 - WIDTH * h * HEAD_WIDTH),
+    "first_values_fixed": lambda h: -LAST_THIRD * WIDTH * h * HEAD_WIDTH,
+    "first_values_every_second": lambda h: EVERY_SECOND * (1 - WIDTH * h * HEAD_WIDTH),
+    "first_values_all": lambda h: -(LAYERS - 1) * WIDTH * h * HEAD_WIDTH,
+    "bank_of_values": lambda h: LAST_THIRD * (1 + (VOCABULARY - WIDTH) * h * HEAD_WIDTH),
+    "bank_of_values_fixed": lambda h: LAST_THIRD * (VOCABULARY - WIDTH) * h * HEAD_WIDTH,
+    "bank_of_values_shared": lambda h: LAST_THIRD + (VOCABULARY - LAST_THIRD * WIDTH) * h * HEAD_WIDTH,
+    "bank_of_values_all": lambda h: LAYERS * (1 + (VOCABULARY - WIDTH) * h * HEAD_WIDTH),
+    "bank_of_values_mix": lambda h: (
+        LAST_THIRD * ((VOCABULARY - WIDTH) * h * HEAD_WIDTH + WIDTH * h**2 + h**2)
+    ),
+    "add_bank_of_values": lambda h: LAST_THIRD * (2 + VOCABULARY * h * HEAD_WIDTH),
+    "value_embedding": lambda h: EVERY_SECOND * (VOCABULARY * h * HEAD_WIDTH + 12 * h),
 }
 """Parameters beyond the Transformer's, by the number of key-value heads."""
 
@@ -44,6 +59,8 @@ def expected_role(name: str) -> Role:
         return Role.EMBEDDING if name == "embedding.weight" else Role.HEAD
     if ".path." not in name:
         return Role.MATRIX
+    if name.endswith(".table"):
+        return Role.TABLE
     if name.endswith(".weight"):
         return Role.TOKEN_DEPENDENT
     return Role.OWN_SCALAR if ".gate." in name else Role.SOURCE_SCALAR
@@ -92,7 +109,16 @@ def test_parameters_of_other_shapes() -> None:
 
 @every_preset
 def test_every_parameter_learns_from_its_start_on(name: str) -> None:
-    for network in (tiny(name, kv_heads=2), perturbed(tiny(name, kv_heads=2))):
+    """What a coefficient of zero hides at the start learns once that coefficient has moved."""
+    stepped = tiny(name, kv_heads=2)
+    hidden = [table for key, table in stepped.named_parameters() if key.endswith("table")]
+    optimizer = AdamW().build(role_groups(stepped))
+    backward(stepped)
+    if name != "add_bank_of_values":
+        assert all(table.grad is not None and table.grad.abs().sum() > 0 for table in hidden)
+    optimizer.step()
+    for network in (stepped, perturbed(tiny(name, kv_heads=2))):
+        network.zero_grad()
         backward(network)
         dead = [
             parameter_name
@@ -130,7 +156,7 @@ def test_training_makes_the_matrices_vary_over_tokens_and_heads() -> None:
     for path in network.paths[1:]:
         assert isinstance(path, ValuePath)
         assert isinstance(path.mix, TokenMatrix)
-        gates, matrices = path.gate(x)[0, ..., 0], path.mix.matrices(x)[0]
+        gates, matrices = path.gate(x)[0, ..., 0], path.mix.coefficients(x)[0]
         assert path.mix.weight.abs().min() > 0
         assert path.gate.weight.abs().min() > 0
         assert matrices.std(0).min() > 1e-3, "matrices are the same for all tokens"
@@ -171,6 +197,13 @@ def test_flops_beyond_the_transformers() -> None:
         "static_mix": (LAYERS - 1) * (2 * HEADS * channels + 2 * channels),
         "share": (LAYERS - 1) * (2 * WIDTH * HEADS + 3 * channels),
         "first_values": LAST_THIRD * (channels - projection),
+        "first_values_all": (LAYERS - 1) * (channels - projection),
+        "scaled_values": LAST_THIRD * channels,
+        "bank_of_values": LAST_THIRD * (channels - projection),
+        "bank_of_values_all": LAYERS * (channels - projection),
+        "bank_of_values_mix": LAST_THIRD * (2 * WIDTH * HEADS**2 + 2 * HEADS * channels - projection),
+        "add_bank_of_values": LAST_THIRD * 3 * channels,
+        "value_embedding": EVERY_SECOND * (2 * 12 * HEADS + 3 * channels),
         "token_projection": LAST_THIRD * channels,
         "add_first_values": LAST_THIRD * 3 * channels,
         "add_token_projection": LAST_THIRD * (3 * channels + projection),

@@ -1,70 +1,43 @@
-"""A source that looks values up by token id, defined here alone: networks take it as it is."""
+"""Banks of values: tables by token id inside a network."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from helpers import VOCABULARY, perturbed, tiny, tokens
 from torch import Tensor
 
 from mgvr_lightning.model import Sampling, Transformer, generate
 from mgvr_lightning.optim import AdamW, role_groups
+from mgvr_lightning.errors import InputError
 from mgvr_lightning.values import (
-    Draws,
     Identity,
     Layers,
-    Project,
     Replace,
     Role,
     ScalarGate,
     ScalarMix,
     Shape,
-    Source,
     TokenMatrix,
+    TokenTable,
+    ValuePath,
     ValueSpec,
 )
-
-
-@dataclass(frozen=True)
-class Projected:
-    """x0 of every token through W_V of one layer."""
-
-    layer: int
-
-    def __call__(self, size: tuple[int, ...], draws: Draws) -> Tensor:
-        table = draws.tokens() @ draws.projection(self.layer).T
-        assert table.shape == size
-        return table
-
-
-class TokenTable(Source):
-    """E[token id], starting as x0 W_V."""
-
-    replayable: ClassVar[bool] = True
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__(shape)
-        self.table: Tensor
-        size = (shape.vocabulary, shape.kv_heads * shape.head_width)
-        self.declare("table", size, Projected(shape.layer), Role.TABLE)
-
-    def forward(self, identity: Identity, project: Project) -> Tensor:
-        rows = F.embedding(identity.ids, self.table)
-        return rows.view(*rows.shape[:-1], self.shape.kv_heads, self.shape.head_width)
-
-    def flops(self) -> int:
-        return 0
 
 
 def scale(shape: Shape) -> ScalarMix:
     return ScalarMix(shape, 1.0, learned=True)
 
 
-def bank(layers: Layers = "last_third") -> ValueSpec:
-    return ValueSpec(TokenTable, Replace, scale, layers)
+def bank(layers: Layers = "last_third", **options: Any) -> ValueSpec:
+    table = partial(TokenTable, **{"start": "projection", "shared": False, **options})
+    return ValueSpec(table, Replace, scale, layers)
+
+
+def tables_of(network: Transformer) -> dict[str, Tensor]:
+    return dict(role_groups(network)[Role.TABLE])
 
 
 def decoded(network: Transformer, ids: Tensor, prompt: int) -> Tensor:
@@ -73,14 +46,29 @@ def decoded(network: Transformer, ids: Tensor, prompt: int) -> Tensor:
     return torch.cat(pieces, 1)
 
 
-@pytest.mark.parametrize("kv_heads", [None, 2])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-7)])
-def test_starts_at_the_token_projection(dtype: torch.dtype, tolerance: float, kv_heads: int | None) -> None:
-    ids = tokens(2, 9)
-    table = tiny(bank(), dtype=dtype, kv_heads=kv_heads).logits(ids)
-    projection = tiny("token_projection", dtype=dtype, kv_heads=kv_heads).logits(ids)
-    torch.testing.assert_close(table, projection, rtol=0, atol=tolerance)
-    assert not torch.allclose(table, tiny("transformer", dtype=dtype, kv_heads=kv_heads).logits(ids))
+@pytest.mark.parametrize("kv_heads", [None, 2, 1])
+@pytest.mark.parametrize("ids", [torch.arange(VOCABULARY)[None], tokens(3, 11), tokens(2, 40, seed=1)])
+def test_starts_at_the_token_projection_bit_for_bit(ids: Tensor, kv_heads: int | None) -> None:
+    table, projection = (tiny(name, kv_heads=kv_heads) for name in ("bank_of_values", "token_projection"))
+    assert torch.equal(table.logits(ids), projection.logits(ids))
+    assert not torch.allclose(table.logits(ids), tiny("transformer", kv_heads=kv_heads).logits(ids))
+
+
+def test_starts_at_the_token_projection_to_rounding_where_one_token_is_projected_alone() -> None:
+    """A matrix product of very few rows adds up in another order than one of many."""
+    table, projection = tiny("bank_of_values"), tiny("token_projection")
+    for token in range(VOCABULARY):
+        ids = torch.tensor([[token]])
+        torch.testing.assert_close(table.logits(ids), projection.logits(ids), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kv_heads", [None, 2, 1])
+@pytest.mark.parametrize("name", ["bank_of_values_mix", "bank_of_values_fixed"])
+def test_other_mixes_start_at_the_bank_bit_for_bit(name: str, kv_heads: int | None) -> None:
+    one, other, ids = tiny(name, kv_heads=kv_heads), tiny("bank_of_values", kv_heads=kv_heads), tokens(3, 11)
+    assert torch.equal(one.logits(ids), other.logits(ids))
+    loss = [network(ids, tokens(3, 11, seed=1)).nll for network in (one, other)]
+    assert torch.equal(*loss)
 
 
 def test_equals_the_token_projection_to_rounding_once_its_rows_are_made_in_fp64() -> None:
@@ -156,3 +144,56 @@ def test_rows_of_the_tokens_seen_learn_and_no_others() -> None:
         assert table.grad is not None
         moved = table.grad.abs().sum(1) > 0
         assert set(moved.nonzero().flatten().tolist()) == set(ids.flatten().tolist())
+
+
+def test_shared_table_is_one_parameter_that_starts_as_the_first_of_its_layers_would() -> None:
+    shared, own, ids = tiny("bank_of_values_shared"), tiny("bank_of_values"), tokens(2, 9)
+    name = "blocks.4.attention.path.source.table"
+    assert set(tables_of(shared)) == {name}
+    assert [key for key in shared.state_dict() if key.endswith("table")] == [name]
+    assert torch.equal(tables_of(shared)[name], tables_of(own)[name])
+    sources = [path.source for path in shared.paths if isinstance(path, ValuePath)]
+    x = torch.zeros(2, 9, 16)
+    rows = [source(Identity(ids), lambda _: x) for source in sources if source is not None]
+    assert len(rows) == 2
+    assert torch.equal(*rows)
+
+
+def test_shared_table_gathers_the_gradients_of_all_layers_that_read_it() -> None:
+    def gradient(network: Transformer) -> Tensor:
+        network(tokens(2, 9), tokens(2, 9, seed=1)).nll.backward()
+        return torch.stack([table.grad for table in tables_of(network).values() if table.grad is not None])
+
+    shared, own = (perturbed(tiny(bank(shared=shared), dtype=torch.float64)) for shared in (True, False))
+    for table in tables_of(own).values():
+        table.data.copy_(tables_of(shared)["blocks.4.attention.path.source.table"])
+    own.load_state_dict(shared.state_dict(), strict=False)
+    torch.testing.assert_close(gradient(shared)[0], gradient(own).sum(0), rtol=1e-10, atol=1e-12)
+
+
+def test_random_start_has_the_spread_of_a_projection_of_normalised_tokens() -> None:
+    network = tiny(bank(start="random"), width=64)
+    for table in tables_of(network).values():
+        assert table.std().item() == pytest.approx(64**-0.5, rel=0.06)
+        assert table.abs().max() <= 3**0.5 * 64**-0.5 + 1e-6
+
+
+@pytest.mark.parametrize("start", ["projection", "random"])
+def test_bf16_table_is_the_rounded_fp32_one_and_halves_its_bytes(start: str) -> None:
+    half, whole = tiny(bank(start=start, dtype="bfloat16")), tiny(bank(start=start))
+    for name, table in tables_of(half).items():
+        assert table.dtype == torch.bfloat16
+        assert torch.equal(table, tables_of(whole)[name].bfloat16())
+    half(tokens(2, 9), tokens(2, 9, seed=1)).nll.backward()
+    assert all(
+        table.grad is not None and table.grad.dtype == torch.bfloat16 for table in tables_of(half).values()
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [({"start": "zero"}, "values.source.start"), ({"dtype": "float16"}, "values.source.dtype")],
+)
+def test_unknown_options_are_refused_by_name(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        tiny(bank(**options))

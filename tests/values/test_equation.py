@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from mgvr_lightning.values import (
+    ChannelShare,
     FirstValues,
     Gate,
     HeadGate,
@@ -26,13 +27,14 @@ from mgvr_lightning.values import (
     TokenMatrix,
     TokenProjection,
     TokenShare,
+    TokenTable,
     ValuePath,
     mix_heads,
 )
 
 AnyPart = TypeVar("AnyPart", bound=Part)
 BATCH, LENGTH, WIDTH, HEAD_WIDTH = 2, 3, 5, 3
-START = 0.7
+START, CHANNELS = 0.7, 2
 
 GATES: dict[str, Callable[[Shape], Gate]] = {
     "fixed": lambda shape: ScalarGate(shape, START, learned=False),
@@ -46,13 +48,16 @@ MIXES: dict[str, Callable[[Shape], Mix]] = {
     "learned": lambda shape: ScalarMix(shape, START, learned=True),
     "head_matrix": lambda shape: HeadMatrix(shape, START),
     "token_share": lambda shape: TokenShare(shape, START),
+    "channel_share": lambda shape: ChannelShare(shape, CHANNELS, 3.0),
     "token_matrix": lambda shape: TokenMatrix(shape, START),
     "token_matrix_static": lambda shape: TokenMatrix(shape, START, static=True),
 }
 SOURCES: dict[str, Callable[[Shape], Source]] = {
     "first_values": FirstValues,
     "token_projection": TokenProjection,
+    "token_table": lambda shape: TokenTable(shape, "random", shared=False),
 }
+READS_X = TokenShare | ChannelShare | TokenMatrix
 heads_of_one_and_three = pytest.mark.parametrize("heads", [1, 3])
 
 
@@ -111,6 +116,10 @@ def naive_mix(mix: Mix, x: Tensor, head: int, other: int) -> Tensor:
             return mix.matrix[head, other]
         case TokenShare():
             return same * 2 * START * sigmoid(logit(mix.weight, head, x))
+        case ChannelShare():
+            return (
+                same * 3 * sigmoid(sum(mix.weight[head, channel] * x[channel] for channel in range(CHANNELS)))
+            )
         case TokenMatrix():
             base = mix.matrix[head, other] if mix.static else same * START
             return base + logit(mix.weight, head * heads + other, x)
@@ -156,7 +165,7 @@ def test_mix_is_a_sum_over_the_sources_heads(name: str, heads: int) -> None:
     def number(b: int, t: int, h: int, d: int) -> Tensor:
         return torch.stack([naive_mix(mix, x[b, t], h, j) * source[b, t, j, d] for j in range(heads)]).sum()
 
-    inputs = [*mix.parameters(), source, *([x] if isinstance(mix, TokenShare | TokenMatrix) else [])]
+    inputs = [*mix.parameters(), source, *([x] if isinstance(mix, READS_X) else [])]
     assert_same(mix(x, source), elements(source.shape, number), inputs)
 
 
@@ -190,10 +199,16 @@ def test_path_is_equation_zero(source_name: str, gate_name: str, mix_name: str, 
     def project(hidden: Tensor) -> Tensor:
         return (hidden @ weight.T).view(*hidden.shape[:-1], heads, HEAD_WIDTH)
 
+    ids = torch.tensor([[3, 0, 6], [3, 3, 1]])
+    part = moved(SOURCES[source_name](sizes))
+
     def source(b: int, t: int, j: int, d: int) -> Tensor:
-        return (
-            first[b, t, j, d] if source_name == "first_values" else naive_projection(weight, x0[b, t], j, d)
-        )
+        match part:
+            case FirstValues():
+                return first[b, t, j, d]
+            case TokenTable():
+                return part.table[ids[b, t], j * HEAD_WIDTH + d]
+        return naive_projection(weight, x0[b, t], j, d)
 
     def number(b: int, t: int, h: int, d: int) -> Tensor:
         total = torch.stack([naive_mix(mix, x[b, t], h, j) * source(b, t, j, d) for j in range(heads)]).sum()
@@ -201,12 +216,16 @@ def test_path_is_equation_zero(source_name: str, gate_name: str, mix_name: str, 
             return total
         return total + naive_gate(gate, x[b, t], h) * naive_projection(weight, x[b, t], h, d)
 
-    path = ValuePath(SOURCES[source_name](sizes), gate, mix)
-    uses_x = gate_name != "replace" or isinstance(mix, TokenShare | TokenMatrix)
+    path = ValuePath(part, gate, mix)
+    uses_x = gate_name != "replace" or isinstance(mix, READS_X)
     uses_weight = gate_name != "replace" or source_name == "token_projection"
-    inputs = [*path.parameters(), first if source_name == "first_values" else x0]
-    inputs += [*([x] if uses_x else []), *([weight] if uses_weight else [])]
-    ids = torch.zeros(BATCH, LENGTH, dtype=torch.int64)
+    reads = {"first_values": [first], "token_projection": [x0], "token_table": []}
+    inputs = [
+        *path.parameters(),
+        *reads[source_name],
+        *([x] if uses_x else []),
+        *([weight] if uses_weight else []),
+    ]
     assert_same(
         path(x, Identity(ids, x0, first), project),
         elements((*x.shape[:2], heads, HEAD_WIDTH), number),
@@ -236,6 +255,8 @@ def test_only_paths_that_read_no_hidden_state_are_replayable() -> None:
     static = {"fixed", "learned", "head_matrix"}
     for name, mix in MIXES.items():
         assert ValuePath(FirstValues(sizes), Replace(sizes), mix(sizes)).replayable == (name in static)
+        table = TokenTable(sizes, "random", shared=False)
+        assert ValuePath(table, Replace(sizes), mix(sizes)).replayable == (name in static)
         assert not ValuePath(TokenProjection(sizes), Replace(sizes), mix(sizes)).replayable
         for gate in GATES.values():
             assert not ValuePath(FirstValues(sizes), gate(sizes), mix(sizes)).replayable

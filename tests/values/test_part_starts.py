@@ -4,7 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from mgvr_lightning.errors import InputError
 from mgvr_lightning.values import (
+    Between,
+    ChannelShare,
     Constant,
     Diagonal,
     HeadGate,
@@ -17,6 +20,7 @@ from mgvr_lightning.values import (
     TokenGate,
     TokenMatrix,
     TokenShare,
+    TokenTable,
     Uniform,
     declarations,
 )
@@ -68,6 +72,23 @@ def test_mix_starts_exactly_at_a_share_of_the_same_head(mix: torch.nn.Module) ->
     assert torch.equal(mix(X, SOURCE), 0.5 * SOURCE)
 
 
+def test_channel_share_reads_its_first_channels_alone_and_stays_within_its_scale() -> None:
+    mix = ChannelShare(SHAPE, 5, 3.0)
+    with torch.no_grad():
+        mix.weight.fill_(100.0)
+    other = X.clone()
+    other[..., 5:] = 7.0
+    assert torch.equal(mix.coefficients(X), mix.coefficients(other))
+    assert mix.coefficients(X).min() >= 0
+    assert 2.9 < mix.coefficients(X).max() <= 3
+
+
+@pytest.mark.parametrize("channels", [0, 9, -1])
+def test_channel_share_of_channels_that_do_not_exist_is_refused(channels: int) -> None:
+    with pytest.raises(InputError, match=r"values\.mix\.channels.*1 to 8"):
+        ChannelShare(SHAPE, channels, 3.0)
+
+
 def test_token_gate_stays_between_zero_and_twice_its_start() -> None:
     gate = TokenGate(SHAPE, 0.5)
     with torch.no_grad():
@@ -81,7 +102,7 @@ def test_token_gate_stays_between_zero_and_twice_its_start() -> None:
 def test_coefficients_are_fp32_under_bf16_autocast() -> None:
     gate, mix = TokenGate(SHAPE, 0.5), TokenMatrix(SHAPE, 0.5)
     with torch.autocast("cpu", torch.bfloat16):
-        assert gate(X).dtype == mix.matrices(X).dtype == torch.float32
+        assert gate(X).dtype == mix.coefficients(X).dtype == torch.float32
 
 
 @pytest.mark.parametrize(
@@ -94,6 +115,9 @@ def test_coefficients_are_fp32_under_bf16_autocast() -> None:
         (ScalarMix(SHAPE, 0.5, learned=True), {"coefficient": ((), Role.SOURCE_SCALAR)}),
         (HeadMatrix(SHAPE, 0.5), {"matrix": ((3, 3), Role.SOURCE_SCALAR)}),
         (TokenShare(SHAPE, 0.5), {"weight": ((3, 8), Role.TOKEN_DEPENDENT)}),
+        (ChannelShare(SHAPE, 5, 3.0), {"weight": ((3, 5), Role.TOKEN_DEPENDENT)}),
+        (TokenTable(SHAPE, "random", shared=False), {"table": ((7, 12), Role.TABLE)}),
+        (TokenTable(SHAPE, "projection", shared=True), {"table": ((7, 12), Role.TABLE)}),
         (
             TokenMatrix(SHAPE, 0.5, static=True),
             {"weight": ((9, 8), Role.TOKEN_DEPENDENT), "matrix": ((3, 3), Role.SOURCE_SCALAR)},
@@ -113,6 +137,10 @@ def test_initial_values_have_the_size_and_spread_they_state() -> None:
     draws = KeyedDraws()
     assert torch.equal(Constant(0.3)((2, 3), draws), torch.full((2, 3), 0.3))
     assert torch.equal(Diagonal(0.3)((3, 3), draws), 0.3 * torch.eye(3))
+    between = Between(0.1, 0.4)((100, 200), draws)
+    assert between.min() >= 0.1
+    assert between.max() <= 0.4
+    assert between.mean().item() == pytest.approx(0.25, rel=0.01)
     normal, uniform = Normal(0.2)((100, 200), draws), Uniform(0.2)((100, 200), draws)
     for drawn in (normal, uniform):
         assert drawn.shape == (100, 200)
