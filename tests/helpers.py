@@ -42,7 +42,7 @@ def tiny(
     spec = preset(name_or_spec) if isinstance(name_or_spec, str) else name_or_spec
     network = Transformer(tiny_config(**changes), spec, VOCABULARY, chunk=7)
     initialise(network, seed)
-    return network.to(dtype)
+    return network if dtype == torch.float32 else network.to(dtype)
 
 
 def perturbed(network: Transformer, scale: float = 0.3) -> Transformer:

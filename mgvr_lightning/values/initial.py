@@ -103,4 +103,6 @@ class Between:
 
     def __call__(self, size: tuple[int, ...], draws: Draws) -> Tensor:
         """Makes the tensor."""
-        return torch.empty(size, dtype=torch.float32).uniform_(self.low, self.high, generator=draws.generator())
+        return torch.empty(size, dtype=torch.float32).uniform_(
+            self.low, self.high, generator=draws.generator()
+        )

@@ -25,8 +25,8 @@ class TokenTable(Source):
 
     Args:
         shape: the sizes to build it from.
-        start: projection for x₀ W_V of the layer, so that the table starts as what it stands in for; random for
-            uniform values of standard deviation D^-½.
+        start: projection for x₀ W_V of the layer, so that the table starts as what it stands in for; random
+            for uniform values of standard deviation D^-½.
         shared: one table for all layers, that of the first of them, rather than one each.
         dtype: of the table: float32, or bfloat16 for half the memory and coarser updates.
         host: whether the table stays in host memory wherever the network goes. Each distinct row that a batch

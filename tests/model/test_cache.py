@@ -27,7 +27,7 @@ UNSTORED = {
     "bank_of_values_shared": 2,
     "bank_of_values_all": 6,
 }
-"""Of six layers, those whose values follow from the token ids and the first values; none of any other preset."""
+"""Layers of six whose values follow from the token ids and the first values; none of any other preset."""
 
 kv_heads_of_every_kind = pytest.mark.parametrize("kv_heads", [None, 2, 1])
 every_preset = pytest.mark.parametrize("name", PRESETS)

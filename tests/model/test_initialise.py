@@ -22,7 +22,7 @@ VALUES = {f"blocks.{layer}.attention.value.weight" for layer in range(6)}
 
 
 def unprojected(name: str) -> set[str]:
-    """Value projections that a preset does without: those of layers whose values are another source's alone."""
+    """Value projections that a preset does without: those of layers with values from elsewhere alone."""
     spec = preset(name)
     replacing = {"first_values", "bank_of_values"}
     if not any(name.startswith(prefix) for prefix in replacing):

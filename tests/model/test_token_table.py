@@ -9,9 +9,9 @@ import torch
 from helpers import VOCABULARY, perturbed, tiny, tokens
 from torch import Tensor
 
+from mgvr_lightning.errors import InputError
 from mgvr_lightning.model import Sampling, Transformer, generate
 from mgvr_lightning.optim import AdamW, role_groups
-from mgvr_lightning.errors import InputError
 from mgvr_lightning.values import (
     Identity,
     Layers,
@@ -130,7 +130,8 @@ def test_generates_the_same_with_and_without_a_cache() -> None:
 def test_values_that_also_read_the_hidden_state_are_stored(
     gate: Callable[[Shape], Replace | ScalarGate], mix: Callable[[Shape], TokenMatrix | ScalarMix]
 ) -> None:
-    network = perturbed(tiny(ValueSpec(TokenTable, gate, mix, "last_third"), dtype=torch.float64))
+    table = partial(TokenTable, start="projection", shared=False)
+    network = perturbed(tiny(ValueSpec(table, gate, mix, "last_third"), dtype=torch.float64))
     ids = tokens(2, 9)
     torch.testing.assert_close(decoded(network, ids, 4), network.logits(ids), rtol=0, atol=1e-9)
     assert all(values is not None for values in network.cache(1, 4).values)
