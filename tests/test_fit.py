@@ -13,7 +13,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from mgvr_lightning.analysis.run import Run
 
-STEPS = ["--trainer.max_steps", "3"]
+STEPS = ["--trainer.max_steps", "3", "--model.network.layers", "6"]  # so that presets differ
 VALIDATION = {"val/loss", "val/perplexity", "val/accuracy", "val/bits_per_byte"}
 TRAINING = {
     "train/loss",

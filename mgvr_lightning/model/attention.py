@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from mgvr_lightning.model.cache import Cache
 from mgvr_lightning.model.config import TransformerConfig
-from mgvr_lightning.model.layers import Linear, Rotary, norm
+from mgvr_lightning.model.layers import Linear, Rotary, norm, output_initial
 from mgvr_lightning.model.mask import causal_mask
 from mgvr_lightning.values import Identity, OwnValues, Uniform, ValuePath
 
@@ -20,7 +20,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
         query: (B, T, Hq, Dh), the last T of the keys' tokens.
         key: (B, S, H, Dh) with S ≥ T.
         value: (B, S, H, Dh).
-        mask: (B, 1, T, S), true where a token sees another; None where it sees all up to itself.
+        mask: (B, 1, T, S) or (T, S), true where a token sees another; None where it sees all up to itself.
 
     Returns:
         (B, T, Hq, Dh).
@@ -71,12 +71,13 @@ class Attention(nn.Module):
     def __init__(self, config: TransformerConfig, layer: int, path: ValuePath | OwnValues) -> None:
         super().__init__()
         width, self.head_width, self.layer = config.width, config.head_width, layer
-        self.qk_norm = config.qk_norm
+        self.qk_norm, self.qk_scale = config.qk_norm, config.qk_scale
+        self.window = config.window_of(layer)
         kv_width = config.key_value_heads * config.head_width
         self.query = Linear(width, width, Uniform(width**-0.5))
         self.key = Linear(width, kv_width, Uniform(width**-0.5))
         self.value = Linear(width, kv_width, value_initial(config)) if path.projections else None
-        self.output = Linear(width, width, Uniform((2 * config.layers * width) ** -0.5))
+        self.output = Linear(width, width, output_initial(config, width))
         self.path = path
 
     def project(self, x: Tensor) -> Tensor:
@@ -98,7 +99,7 @@ class Attention(nn.Module):
             x: (B, T, D) the normalised residual stream.
             identity: what is known about these tokens.
             rotary: the rotation at their positions.
-            mask: (B, 1, T, S), which tokens they see; None for all up to themselves.
+            mask: (B, 1, T, S) or (T, S), which tokens they see; None for all up to themselves.
             cache: the past, if there is one; extended in place.
 
         Returns:
@@ -117,13 +118,20 @@ class Attention(nn.Module):
     def query_and_key(self, x: Tensor, rotary: Rotary) -> tuple[Tensor, Tensor]:
         """What is compared: (B, T, Hq, Dh) and (B, T, H, Dh); see `forward` for the arguments."""
         query, key = rotary(self._heads(self.query(x))), rotary(self._heads(self.key(x)))
-        return (norm(query), norm(key)) if self.qk_norm else (query, key)
+        if not self.qk_norm:
+            return query, key
+        query, key = norm(query), norm(key)
+        return (query, key) if self.qk_scale == 1 else (self.qk_scale * query, self.qk_scale * key)
 
     def flops(self, context: int) -> int:
-        """FLOPs of a forward pass per token at a context of `context` tokens, as if every one saw all."""
+        """FLOPs of a forward pass per token at a context of `context` tokens.
+
+        Counted as in arXiv 2606.02780: as if every token saw the whole context, or `window` tokens of it.
+        """
         linears = [self.query, self.key, self.output]
         projections = 0 if self.value is None else self.path.projections * self.value.weight.numel()
-        products = 2 * context * self.query.weight.size(0)
+        seen = context if self.window is None else min(self.window, context)
+        products = 2 * seen * self.query.weight.size(0)
         return (
             2 * (sum(linear.weight.numel() for linear in linears) + projections + products)
             + self.path.flops()

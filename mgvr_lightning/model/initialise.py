@@ -2,10 +2,11 @@
 
 | tensor | initial value | role |
 |---|---|---|
-| embedding | N(0, 0.02²) | embedding |
-| head | N(0, 0.02²) | head |
-| W_Q, W_K, W_V, W₁, W₃ | uniform, std width^-½ | matrix |
-| W_O, W₂ | uniform, std (2 · layers · inputs)^-½ | matrix |
+| embedding | N(0, embedding_std²) | embedding |
+| head | N(0, head_std²) | head |
+| W_Q, W_K, W_V | uniform, std width^-½ | matrix |
+| W₁, W₃ | uniform, std mlp_scale · width^-½ | matrix |
+| W_O, W₂ | uniform, std (2 · layers · inputs)^-½; zero with zero_outputs | matrix |
 | gates and mixes | as each part declares | as each part declares |
 
 Every tensor is drawn by itself from a generator keyed by (seed, qualified name), on the CPU in fp32: a tensor

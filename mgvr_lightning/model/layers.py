@@ -4,7 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mgvr_lightning.values import Declared, Initial, Role
+from mgvr_lightning.model.config import TransformerConfig
+from mgvr_lightning.values import Constant, Declared, Initial, Role, Uniform
 
 
 def norm(x: Tensor) -> Tensor:
@@ -30,6 +31,11 @@ class Linear(Declared):
     def forward(self, x: Tensor) -> Tensor:
         """Maps (..., inputs) to (..., outputs)."""
         return F.linear(x, self.weight)
+
+
+def output_initial(config: TransformerConfig, inputs: int) -> Initial:
+    """How a matrix starts that writes to the residual stream."""
+    return Constant(0.0) if config.zero_outputs else Uniform((2 * config.layers * inputs) ** -0.5)
 
 
 class Embedding(Declared):

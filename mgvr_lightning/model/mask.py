@@ -9,6 +9,31 @@ def causal_mask(new: int, total: int, device: torch.device) -> Tensor:
     return torch.ones(new, total, dtype=torch.bool, device=device).tril(total - new)
 
 
+def window_mask(new: int, total: int, window: int, device: torch.device) -> Tensor:
+    """(T, S) mask of the last `new` of `total` tokens: each sees itself and the `window` before it."""
+    return causal_mask(new, total, device).triu(total - new - window)
+
+
+def attention_mask(ids: Tensor, new: int, separator: int | None, window: int | None) -> Tensor | None:
+    """What the last tokens see.
+
+    Args:
+        ids: (B, S) all tokens so far.
+        new: T, how many of the tokens, the last ones, are to see.
+        separator: id of the token that begins each document, if no token is to see another document's.
+        window: tokens before itself that a token sees; None for all of them.
+
+    Returns:
+        (B, 1, T, S) or (T, S); None where each sees all up to itself.
+    """
+    masks = []
+    if separator is not None:
+        masks.append(document_mask(ids, separator, new))
+    if window is not None and window < ids.size(1) - 1:
+        masks.append(window_mask(new, ids.size(1), window, ids.device))
+    return None if not masks else masks[0] if len(masks) == 1 else masks[0] & masks[1]
+
+
 def document_mask(ids: Tensor, separator: int, new: int) -> Tensor:
     """Mask of tokens that see themselves and those before them in their own document.
 

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mgvr_lightning.model.config import TransformerConfig
-from mgvr_lightning.model.layers import Linear
+from mgvr_lightning.model.layers import Linear, output_initial
 from mgvr_lightning.values import Uniform
 
 
@@ -18,8 +18,8 @@ class SquaredReLU(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         width, hidden = config.width, config.hidden_width
-        self.up = Linear(width, hidden, Uniform(width**-0.5))
-        self.down = Linear(hidden, width, Uniform((2 * config.layers * hidden) ** -0.5))
+        self.up = Linear(width, hidden, Uniform(config.mlp_scale * width**-0.5))
+        self.down = Linear(hidden, width, output_initial(config, hidden))
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps (B, T, D) to (B, T, D)."""
@@ -37,9 +37,9 @@ class SwiGLU(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         width, hidden = config.width, config.hidden_width
-        self.gate = Linear(width, hidden, Uniform(width**-0.5))
-        self.up = Linear(width, hidden, Uniform(width**-0.5))
-        self.down = Linear(hidden, width, Uniform((2 * config.layers * hidden) ** -0.5))
+        self.gate = Linear(width, hidden, Uniform(config.mlp_scale * width**-0.5))
+        self.up = Linear(width, hidden, Uniform(config.mlp_scale * width**-0.5))
+        self.down = Linear(hidden, width, output_initial(config, hidden))
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps (B, T, D) to (B, T, D)."""

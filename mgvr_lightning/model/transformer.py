@@ -13,7 +13,7 @@ from mgvr_lightning.model.cache import Cache
 from mgvr_lightning.model.config import TransformerConfig
 from mgvr_lightning.model.layers import Embedding, Linear, Rotary, norm
 from mgvr_lightning.model.loss import LossSums, head_logits, scored_alone, summed_loss, token_losses
-from mgvr_lightning.model.mask import document_mask
+from mgvr_lightning.model.mask import attention_mask
 from mgvr_lightning.model.mlp import MLPS
 from mgvr_lightning.values import Identity, Normal, OwnValues, Role, ValuePath, ValueSpec
 
@@ -74,9 +74,11 @@ class Transformer(nn.Module):
         self.config, self.vocabulary, self.chunk, self.separator = config, vocabulary, chunk, separator
         self.most_scored: int | None = None
         paths = values.build(config.shapes(vocabulary))
-        self.embedding = Embedding(vocabulary, config.width, Normal(0.02))
+        self.embedding = Embedding(vocabulary, config.width, Normal(config.embedding_std))
         self.blocks = nn.ModuleList(Block(config, layer, path) for layer, path in enumerate(paths))
-        self.head = None if config.tied else Linear(config.width, vocabulary, Normal(0.02), Role.HEAD)
+        self.head = (
+            None if config.tied else Linear(config.width, vocabulary, Normal(config.head_std), Role.HEAD)
+        )
 
     @property
     def layers(self) -> list[Block]:
@@ -152,14 +154,15 @@ class Transformer(nn.Module):
         rotary = Rotary(positions, self.config.head_width, self.config.rotary_base)
         if cache is not None:
             cache.extend(ids)
-        mask = None
-        if self.separator is not None:
-            past = ids if cache is None else cache.history().ids
-            mask = document_mask(past, self.separator, ids.size(1))
+        past = ids if cache is None else cache.history().ids
+        masks = {
+            window: attention_mask(past, ids.size(1), self.separator, window)
+            for window in {block.attention.window for block in self.layers}
+        }
         x = norm(self.embedding(ids))
         identity = Identity(ids, x0=norm(x))
-        for block in self.blocks:
-            x, values = block(x, identity, rotary, mask, cache)
+        for block in self.layers:
+            x, values = block(x, identity, rotary, masks[block.attention.window], cache)
             if identity.first is None:
                 identity = identity._replace(first=values)
         return norm(x)
@@ -174,8 +177,8 @@ class Transformer(nn.Module):
     def flops_per_token(self, context: int) -> int:
         """Training FLOPs per token: three times the forward pass's (PaLM, arXiv 2204.02311, appendix B).
 
-        A multiply-add is 2 FLOPs; each product of attention counts the whole context, causal or not, of
-        one document or several; normalisations, rotations and softmax aren't counted.
+        A multiply-add is 2 FLOPs; each product of attention counts the whole context or the layer's window,
+        causal or not, of one document or several; normalisations, rotations and softmax aren't counted.
 
         Args:
             context: tokens of a window.

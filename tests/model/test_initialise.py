@@ -1,6 +1,7 @@
 """Networks of one seed share every tensor that they have in common, bit for bit."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,12 @@ from mgvr_lightning.model.initialise import NetworkDraws
 from mgvr_lightning.model.layers import Linear
 from mgvr_lightning.values import Normal, Role, selected
 
+RECIPE: dict[str, Any] = {
+    **{"windows": "SSSL", "window": 3, "softcap": 15.0, "qk_scale": 1.2},
+    **{"embedding_std": 0.8, "head_std": 0.001, "mlp_scale": 0.4, "zero_outputs": True},
+}
 SHAPES = {
+    "recipe": RECIPE,
     "plain": {},
     "grouped": {"kv_heads": 2},
     "tied": {"tied": True},
@@ -142,6 +148,18 @@ def test_token_draw_is_the_x0_that_the_network_computes(name: str) -> None:
     x, identity = seen
     assert torch.equal(NetworkDraws(network, 5, "anything").tokens()[ids], x)
     assert torch.equal(identity.x0, x)
+
+
+@pytest.mark.parametrize("mlp", ["squared_relu", "swiglu"])
+def test_options_set_the_spread_of_every_tensor(mlp: str) -> None:
+    network = tiny("transformer", width=64, layers=2, mlp=mlp, mlp_width=64, **RECIPE)
+    for name, parameter in network.named_parameters():
+        if "output" in name or "down" in name:
+            assert not parameter.any(), name
+            continue
+        own = {"embedding.weight": 0.8, "head.weight": 0.001}
+        std = own.get(name, 0.4 / 8 if ".mlp." in name else 1 / 8)
+        assert parameter.std().item() == pytest.approx(std, rel=0.06), name
 
 
 @pytest.mark.parametrize(("mlp", "hidden"), [("squared_relu", 64), ("swiglu", 64)])

@@ -54,6 +54,11 @@ def test_starts_at_the_token_projection_bit_for_bit(ids: Tensor, kv_heads: int |
     assert not torch.allclose(table.logits(ids), tiny("transformer", kv_heads=kv_heads).logits(ids))
 
 
+def test_starts_at_the_token_projection_bit_for_bit_with_embeddings_of_another_spread() -> None:
+    table, projection = (tiny(name, embedding_std=0.8) for name in ("bank_of_values", "token_projection"))
+    assert torch.equal(table.logits(tokens(3, 11)), projection.logits(tokens(3, 11)))
+
+
 def test_starts_at_the_token_projection_to_rounding_where_one_token_is_projected_alone() -> None:
     """A matrix product of very few rows adds up in another order than one of many."""
     table, projection = tiny("bank_of_values"), tiny("token_projection")
