@@ -12,6 +12,7 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
 from mgvr_lightning.analysis.run import METRICS, Run
 from mgvr_lightning.callbacks import (
+    Budget,
     DataHash,
     LastCheckpoint,
     LossMatching,
@@ -69,7 +70,7 @@ class CommandLine(LightningCLI):
         )
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        """Adds the run's name and the reference run, and says which parts are the default."""
+        """Adds the run's name, the reference run and the budget, and says which parts are the default."""
         parser.add_argument(
             "--run",
             type=str,
@@ -77,6 +78,7 @@ class CommandLine(LightningCLI):
             help=f"name of the run's folder under {RUNS}/; null for the names of the configuration files",
         )
         parser.add_lightning_class_args(LossMatching, "matching")
+        parser.add_lightning_class_args(Budget, "budget")
         defaults = {"data": Text, "model.optimizer": AdamW, "model.schedule": WarmupStableDecay}
         parser.set_defaults(
             {key: {"class_path": f"{part.__module__}.{part.__name__}"} for key, part in defaults.items()}

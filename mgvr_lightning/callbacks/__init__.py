@@ -1,5 +1,6 @@
 """What happens beside training, one callback a file."""
 
+from mgvr_lightning.callbacks.budget import Budget
 from mgvr_lightning.callbacks.data_hash import DataHash
 from mgvr_lightning.callbacks.last_checkpoint import LastCheckpoint
 from mgvr_lightning.callbacks.loss_matching import LossMatching
@@ -11,6 +12,7 @@ from mgvr_lightning.callbacks.summary import Summary
 from mgvr_lightning.callbacks.training_log import TrainingLog
 
 __all__ = [
+    "Budget",
     "DataHash",
     "LastCheckpoint",
     "LossMatching",

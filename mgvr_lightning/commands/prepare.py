@@ -14,7 +14,7 @@ from mgvr_lightning.data.token_data import TokenData
 from mgvr_lightning.errors import InputError
 from mgvr_lightning.parser import Parser
 
-ELSEWHERE = ("model", "trainer", "matching", "run", "seed_everything", "ckpt_path")
+ELSEWHERE = ("model", "trainer", "matching", "budget", "run", "seed_everything", "ckpt_path")
 """Options of `fit`, which its configurations may hold."""
 
 
