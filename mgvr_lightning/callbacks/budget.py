@@ -16,8 +16,8 @@ class Budget(Callback):
     in FLOPs per token.
 
     Args:
-        flops: training FLOPs of the run, as `Transformer.flops_per_token` counts them; null for no such limit.
-        tokens: training tokens of the run; null for no such limit.
+        flops: training FLOPs of the run, counted as in `Transformer.flops_per_token`; null for no limit.
+        tokens: training tokens of the run; null for no limit.
     """
 
     def __init__(self, flops: float | None = None, tokens: float | None = None) -> None:

@@ -22,10 +22,10 @@ def test_a_budget_of_tokens_sets_the_steps_and_the_schedule(tmp_path: Path) -> N
 def test_a_budget_of_flops_is_shared_out_by_the_networks_cost(tmp_path: Path) -> None:
     steps = {}
     for name in ("transformer", "first_values"):
-        run = fit(tmp_path, "--budget.flops", "5e7", preset=name, name=name)
+        run = fit(tmp_path, "--budget.flops", "1.2e8", preset=name, name=name)
         cost = run.provenance["network"]["flops_per_token"] * TOKENS
         steps[name] = max(run.series("train/loss"))
-        assert steps[name] == round(5e7 / cost)
+        assert steps[name] == round(1.2e8 / cost)
     assert 2 <= steps["transformer"] <= steps["first_values"]
 
 
@@ -36,7 +36,9 @@ def test_a_run_on_a_budget_goes_on_to_its_end(tmp_path: Path) -> None:
   init_args: {filename: 'at{step}', every_n_train_steps: 1, save_top_k: -1, auto_insert_metric_name: false}
 """
     run = fit(tmp_path, "--budget.tokens", str(4 * TOKENS), "--trainer.callbacks", each_step, name="saved")
-    again = fit(tmp_path, *saved(run)[:2], "--ckpt_path", str(checkpoint(run, "at2")), name="again")
+    again = fit(
+        tmp_path, *saved(run)[:2], "--run", "again", "--ckpt_path", str(checkpoint(run, "at2")), name="again"
+    )
     assert again.series("val/loss")[4] == straight.series("val/loss")[4]
     weights = [torch.load(checkpoint(one), weights_only=True)["state_dict"] for one in (straight, again)]
     torch.testing.assert_close(*weights, rtol=0, atol=0)
