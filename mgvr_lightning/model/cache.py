@@ -71,6 +71,22 @@ class Cache:
         first = self.values[0]
         return Identity(self.ids[:, : self.length], None, None if first is None else first[:, : self.length])
 
+    def repeated(self, batch: int, capacity: int) -> "Cache":
+        """A cache of `batch` sequences with what the one sequence of this one holds, and room to go on."""
+        assert self.ids.size(0) == 1
+        skipped = [values is None for values in self.values]
+        _, _, heads, head_width = self.keys[0].shape
+        like = self.keys[0]
+        other = Cache(skipped, batch, capacity, heads, head_width, like.dtype, like.device)
+        other.length = self.length
+        pairs = [(self.ids, other.ids), *zip(self.keys, other.keys, strict=True)]
+        for ours, theirs in zip(self.values, other.values, strict=True):
+            if ours is not None and theirs is not None:
+                pairs.append((ours, theirs))
+        for ours, theirs in pairs:
+            theirs[:, : self.length] = ours[:, : self.length]
+        return other
+
     def _append(self, store: Tensor, new: Tensor) -> Tensor:
         store[:, self.length - new.size(1) : self.length] = new
         return store[:, : self.length]
