@@ -40,11 +40,9 @@ class Memory:
     def tables_break_even(self, other: "Memory", batch: int = 1) -> float | None:
         """The context from which on the cache saves what the tables take; None if it never does.
 
-        As arXiv 2606.02780 counts in its figure 5(a): value projections that the tables replace, and the token
-        ids in the cache, are left out.
+        As arXiv 2606.02780 counts in its figure 5(a): value projections that the tables replace are left out.
         """
-        ids = torch.int32.itemsize  # in both caches
-        saved = batch * ((other.per_token - ids) - (self.per_token - ids))
+        saved = batch * (other.per_token - self.per_token)
         return self.tables / saved if saved > 0 else None
 
 
