@@ -2,7 +2,6 @@
 
 import re
 import sys
-from typing import Any
 
 from jsonargparse import SUPPRESS
 from jsonargparse.typing import PositiveInt
@@ -16,6 +15,8 @@ from mgvr_lightning.parser import Parser
 
 ELSEWHERE = ("model", "trainer", "matching", "budget", "run", "seed_everything", "ckpt_path")
 """Options of `fit`, which its configurations may hold."""
+ANYTHING = dict | str | bool | int | float | None
+"""Their type; of `Any`, jsonargparse would build the classes that a run's saved configuration names."""
 
 
 def main(args: list[str]) -> None:
@@ -78,5 +79,5 @@ def _parser() -> Parser:
     )
     parser.add_argument("--processes", type=PositiveInt | None, default=None, help="null for one per core")
     for name in ELSEWHERE:
-        parser.add_argument(f"--{name}", type=Any, default=None, help=SUPPRESS)
+        parser.add_argument(f"--{name}", type=ANYTHING, default=None, help=SUPPRESS)
     return parser

@@ -150,7 +150,7 @@ def test_what_all_have_in_common_is_run_once(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(model.network, "hidden", watched)
     shared = model.encode(words(random.Random(0), 20))
-    model.score([shared + [end, end] for end in (1, 2, 3, 4)], [2] * 4, 8)
+    model.score([[*shared, end, end] for end in (1, 2, 3, 4)], [2] * 4, 8)
     assert seen == [len(shared) - 1, 4 * 3]
 
 
@@ -233,7 +233,7 @@ def test_other_faults_of_a_bundle_are_named(tmp_path: Path) -> None:
     folder = bundle(tmp_path, count=2)
     with pytest.raises(InputError, match="2 rows, but schema shows 2 others"):
         read_tasks(folder, "core.yaml")[1].questions()
-    with pytest.raises(InputError, match="has no task 'copa'. It has multiple_choice, schema"):
+    with pytest.raises(InputError, match=r"has no task 'copa'\. It has multiple_choice, schema"):
         read_tasks(folder, "core.yaml", ["copa"])
     meta = folder / "eval_meta_data.csv"
     meta.write_text(meta.read_text(encoding="utf-8").replace(",25,", ",x,"), encoding="utf-8")
