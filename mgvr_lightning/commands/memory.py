@@ -17,7 +17,7 @@ from mgvr_lightning.parser import Parser
 from mgvr_lightning.schedule import WarmupStableDecay
 from mgvr_lightning.values import ScalarGate, ValueSpec
 
-ELSEWHERE = ("data", "trainer", "matching", "budget", "run", "seed_everything", "ckpt_path")
+ELSEWHERE = ("data", "trainer", "matching", "budget", "run", "seed_everything", "ckpt_path", "weights_only")
 """Options of `fit`, which its configurations may hold."""
 CONTEXTS = [2**power for power in range(10, 21)]
 MIB = 2**20

@@ -13,9 +13,9 @@ from mgvr_lightning.data.token_data import TokenData
 from mgvr_lightning.errors import InputError
 from mgvr_lightning.parser import Parser
 
-ELSEWHERE = ("model", "trainer", "matching", "budget", "run", "seed_everything", "ckpt_path")
+ELSEWHERE = ("model", "trainer", "matching", "budget", "run", "seed_everything", "ckpt_path", "weights_only")
 """Options of `fit`, which its configurations may hold."""
-ANYTHING = dict | str | bool | int | float | None
+ANYTHING = dict | str | bool | int | float | None  # type: ignore[type-arg]
 """Their type; of `Any`, jsonargparse would build the classes that a run's saved configuration names."""
 
 
