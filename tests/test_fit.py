@@ -12,6 +12,8 @@ from runs import checkpoint, fit, home, small
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from mgvr_lightning.analysis.run import Run
+from mgvr_lightning.model import Sampling, generate
+from mgvr_lightning.module import LanguageModule
 
 STEPS = ["--trainer.max_steps", "3", "--model.network.layers", "6"]  # so that presets differ
 VALIDATION = {"val/loss", "val/perplexity", "val/accuracy", "val/bits_per_byte"}
@@ -61,6 +63,20 @@ def test_preset_starts_from_the_transformer_where_they_share_tensors(preset: str
     shared = set(ours) & set(theirs)
     assert len(shared) > 10
     assert {name: ours[name] for name in shared} == {name: theirs[name] for name in shared}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_preset_is_reloaded_from_its_checkpoint_and_decodes(preset: str) -> None:
+    path = checkpoint(_run(preset))
+    network = LanguageModule.load_from_checkpoint(path, map_location="cpu", weights_only=True).network
+    saved = torch.load(path, weights_only=True)["state_dict"]
+    loaded = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
+    torch.testing.assert_close(loaded, saved, rtol=0, atol=0)
+    network = network.double()
+    prompt = torch.tensor([[256, 84, 104, 101], [256, 65, 32, 99]])
+    ids = torch.cat((prompt, torch.stack(list(generate(network, prompt, 8, Sampling(temperature=0))), 1)), 1)
+    with torch.no_grad():
+        assert torch.equal(network.logits(ids)[:, 3:-1].argmax(-1), ids[:, 4:])
 
 
 def test_presets_train_to_different_losses() -> None:

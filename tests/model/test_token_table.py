@@ -25,6 +25,7 @@ from mgvr_lightning.values import (
     ValuePath,
     ValueSpec,
 )
+from mgvr_lightning.values.tables import fetched
 
 
 def scale(shape: Shape) -> ScalarMix:
@@ -203,3 +204,47 @@ def test_bf16_table_is_the_rounded_fp32_one_and_halves_its_bytes(start: str) -> 
 def test_unknown_options_are_refused_by_name(options: dict[str, Any], told: str) -> None:
     with pytest.raises(InputError, match=told):
         tiny(bank(**options))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_table_in_host_memory_gives_the_same_logits_and_gradients(shared: bool) -> None:
+    here, host = (
+        perturbed(tiny(bank(shared=shared, host=host), dtype=torch.float64, kv_heads=2))
+        for host in (False, True)
+    )
+    ids = tokens(2, 9)
+    assert torch.equal(host.logits(ids), here.logits(ids))
+    assert torch.equal(decoded(host, ids, 4), decoded(here, ids, 4))
+    for network in (here, host):
+        network(ids, tokens(2, 9, seed=1)).nll.backward()
+    for one, other in zip(here.parameters(), host.parameters(), strict=True):
+        assert one.grad is not None
+        assert other.grad is not None
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-12, atol=1e-12)
+
+
+def test_table_in_host_memory_stays_there_where_the_rest_goes_elsewhere() -> None:
+    network, other = tiny(bank(host=True)), tiny(bank())
+    before = {name: table.clone() for name, table in tables_of(network).items()}
+    network.to("meta")
+    other.to("meta")
+    assert all(table.is_meta for table in tables_of(other).values())
+    for name, parameter in network.named_parameters():
+        assert parameter.is_meta != (name in before)
+    assert all(torch.equal(table, before[name]) for name, table in tables_of(network).items())
+    assert all(table.dtype == torch.float64 for table in tables_of(network.double()).values())
+
+
+def test_tables_move_between_host_and_device_through_a_checkpoint() -> None:
+    here, host = perturbed(tiny(bank())), tiny(bank(host=True))
+    host.load_state_dict(here.state_dict())
+    assert torch.equal(host.logits(tokens(2, 9)), here.logits(tokens(2, 9)))
+
+
+def test_rows_from_host_memory_cross_over_once_each() -> None:
+    ids = torch.tensor([[3, 1, 3], [1, 1, 0]])
+    table = torch.randn(5, 2, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    rows = fetched(ids, table)
+    assert torch.equal(rows, table[ids])
+    (gradient,) = torch.autograd.grad(rows.sum(), table)
+    assert gradient[:, 0].tolist() == [1, 3, 0, 2, 0]
