@@ -13,6 +13,7 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from mgvr_lightning.analysis.run import METRICS, Run
 from mgvr_lightning.callbacks import (
     Budget,
+    Coefficients,
     DataHash,
     LastCheckpoint,
     LossMatching,
@@ -118,6 +119,7 @@ def callbacks(trainer: Namespace, training: bool) -> list[Callback]:
     always: list[Callback] = [
         OptimizerSteps(),
         TrainingLog(),
+        Coefficients(),
         DataHash(),
         Provenance(),
         Summary(),

@@ -100,7 +100,9 @@ def test_metrics_have_the_documented_keys_at_every_step() -> None:
         by_step.setdefault(record["step"], set()).update(keys)
     training = TRAINING | {"lr/token_dependent"}
     untimed = {key for key in training if not key.startswith("time/")}  # the first step compiles
-    assert by_step == {1: untimed, 2: training | VALIDATION | {"data/hash"}, 3: by_step[2]}
+    kinds = ("gate", "gate_spread", "mix", "mix_spread", "mix_across")
+    learned = {f"coefficients/{kind}/layer{layer}" for kind in kinds for layer in range(1, 6)}
+    assert by_step == {1: untimed, 2: training | VALIDATION | learned | {"data/hash"}, 3: by_step[2]}
 
 
 def test_event_file_agrees_with_the_metrics_file() -> None:

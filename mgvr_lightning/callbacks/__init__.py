@@ -1,6 +1,7 @@
 """What happens beside training, one callback a file."""
 
 from mgvr_lightning.callbacks.budget import Budget
+from mgvr_lightning.callbacks.coefficients import Coefficients
 from mgvr_lightning.callbacks.data_hash import DataHash
 from mgvr_lightning.callbacks.last_checkpoint import LastCheckpoint
 from mgvr_lightning.callbacks.loss_matching import LossMatching
@@ -13,6 +14,7 @@ from mgvr_lightning.callbacks.training_log import TrainingLog
 
 __all__ = [
     "Budget",
+    "Coefficients",
     "DataHash",
     "LastCheckpoint",
     "LossMatching",
