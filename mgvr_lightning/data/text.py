@@ -235,11 +235,13 @@ class Text(TokenData):
         return TextExamples(self._windows(TRAIN), self.weights, self.seed)
 
     def held_out(self, split: str) -> tuple[Ids, Ids]:
-        """The windows of `validation` or `test`."""
+        """The windows of `validation`, or all of `test` to the last token."""
         if split == VALIDATION:
             parts = [windows.spread(count) for windows, count in self._validation_counts()]
         else:
-            parts = [windows.spread(None) for windows in self._windows(TEST)]
+            parts = [
+                part for windows in self._windows(TEST) for part in (windows.spread(None), windows.rest())
+            ]
         return inputs_and_targets(np.concatenate(parts))
 
     def epochs(self, steps: int) -> float:

@@ -8,6 +8,10 @@ from mgvr_lightning.data.batch import Examples, Ids
 from mgvr_lightning.data.mixture import MixedOrder
 from mgvr_lightning.data.order import Indices
 from mgvr_lightning.data.preparation.tokens import Tokens
+from mgvr_lightning.model.loss import IGNORE
+
+FILLER = -1
+"""What stands where a window has no token."""
 
 
 class Windows:
@@ -32,6 +36,14 @@ class Windows:
         """(n, T + 1) at most `count` windows, evenly spread, in their own order; None for all."""
         count = self.count if count is None else min(count, self.count)
         return self.rows(np.arange(count) * self.count // max(1, count))
+
+    def rest(self) -> Ids:
+        """(n, T + 1) what is behind the last window, n = 1 filled up with FILLER, or n = 0 if nothing is."""
+        start = self.count * self.context
+        left = len(self.tokens) - start
+        row = np.full((int(left > 1), self.context + 1), FILLER, dtype=np.int64)
+        row[:, :left] = self.tokens.read(start, left)
+        return row
 
 
 class TextExamples(Examples):
@@ -62,5 +74,6 @@ class TextExamples(Examples):
 
 
 def inputs_and_targets(rows: Ids) -> tuple[Ids, Ids]:
-    """Splits windows (n, T + 1) into ids and targets, (n, T) each."""
-    return np.ascontiguousarray(rows[:, :-1]), np.ascontiguousarray(rows[:, 1:])
+    """Splits windows (n, T + 1) into ids and targets, (n, T) each; FILLER isn't scored."""
+    ids, targets = rows[:, :-1], rows[:, 1:]
+    return np.where(ids == FILLER, 0, ids), np.where(targets == FILLER, IGNORE, targets)

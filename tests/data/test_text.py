@@ -9,6 +9,7 @@ from runs import home
 from mgvr_lightning.data.corpora.files import Files
 from mgvr_lightning.data.text import Text
 from mgvr_lightning.errors import InputError
+from mgvr_lightning.model import IGNORE
 
 
 def _text(documents: Path | None = None, **options: Any) -> Text:
@@ -107,6 +108,16 @@ def test_token_bytes_count_the_text_of_the_validation_split() -> None:
     tokens = data.prepared[0].splits["validation"]
     assert data.token_bytes[tokens.read(0, len(tokens))].sum() == tokens.bytes
     assert data.token_bytes[data.tokenizer.separator] == 0
+
+
+def test_what_is_predicted_of_the_test_split_is_its_text_to_the_last_byte() -> None:
+    data = _text()
+    tokens = data.prepared[0].splits["test"]
+    _, targets = data.held_out("test")
+    scored = targets[targets != IGNORE]
+    assert scored.tolist() == tokens.read(1, len(tokens) - 1).tolist()
+    assert (len(tokens) - 1) % data.context, "this test needs a rest"
+    assert data.token_bytes[scored].sum() == tokens.bytes
 
 
 def test_epochs_count_windows() -> None:
