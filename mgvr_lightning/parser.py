@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn, get_args, get_origin
 
 import yaml
+from jsonargparse import SUPPRESS
 from lightning.pytorch.cli import LightningArgumentParser
 
 UNKNOWN_OPTION = re.compile(r"(?:does not accept option '|unrecognized arguments: -*)([\w.]+)")
@@ -29,6 +30,15 @@ class Parser(LightningArgumentParser):
         parser = getattr(ex, "subcommand_parser", None) or self
         sys.stderr.write(f"error: {explain(message, parser)}\n")
         self.exit(2)
+
+    def ignore(self, *names: str) -> None:
+        """Takes options of another command, whatever they hold, so that its configurations can be given.
+
+        Of the type `Any`, jsonargparse would build the classes that they name.
+        """
+        for name in names:
+            anything = dict | str | bool | int | float | None  # type: ignore[type-arg]
+            self.add_argument(f"--{name}", type=anything, default=None, help=SUPPRESS)
 
 
 def explain(message: str, parser: LightningArgumentParser) -> str:

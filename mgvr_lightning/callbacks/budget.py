@@ -36,7 +36,7 @@ class Budget(Callback):
         """
         assert isinstance(pl_module, LanguageModule)
         budget, name = (self.tokens, "tokens") if self.flops is None else (self.flops, "flops")
-        if stage != "fit" or budget is None:
+        if stage != "fit" or budget is None or trainer.fast_dev_run:  # type: ignore[attr-defined]
             return
         data, cost = pl_module.data, 1
         if self.flops is not None:

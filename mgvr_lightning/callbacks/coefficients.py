@@ -1,5 +1,6 @@
 """What gates and mixes have become."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -7,7 +8,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor, nn
 
 from mgvr_lightning.analysis.coefficients import draw
-from mgvr_lightning.analysis.run import Run
+from mgvr_lightning.analysis.run import METRICS, Run
 from mgvr_lightning.logger import log, run_folder
 from mgvr_lightning.model import Transformer
 from mgvr_lightning.module import LanguageModule
@@ -22,19 +23,27 @@ class Coefficients(Callback):
     deviations, and `coefficients/mix_across/layerL` the mean of |M| off the diagonal. Layers count from 0.
     """
 
-    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Logs."""
+    def on_validation_batch_end(
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Logs what the first window of a validation gives."""
         assert isinstance(pl_module, LanguageModule)
-        fitting = trainer.state.fn == "fit" and not trainer.sanity_checking
-        if not fitting or not trainer.is_global_zero or not learned_paths(pl_module.network):
-            return
-        ids = torch.as_tensor(pl_module.data.held_out("validation")[0][:1]).to(pl_module.device, torch.int64)
-        log(trainer, read(pl_module.network, ids))
+        first = batch_idx == 0 and trainer.is_global_zero
+        if first and trainer.state.fn == "fit" and not trainer.sanity_checking:
+            found = read(pl_module.network, batch.ids[:1])
+            if found:
+                log(trainer, found)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Draws `coefficients.png` into the run's folder."""
         folder = run_folder(trainer)
-        if folder is not None and trainer.is_global_zero and (folder / "metrics.jsonl").is_file():
+        if folder is not None and trainer.is_global_zero and (folder / METRICS).is_file():
             draw(Run(folder), folder / "coefficients.png")
 
 
@@ -57,24 +66,21 @@ def read(network: Transformer, ids: Tensor) -> dict[str, float]:
     """The coefficients on tokens, (B, T), under the names that the callback logs."""
     found: dict[str, float] = {}
 
-    def keep(layer: int, path: ValuePath, x: Tensor) -> None:
+    def keep(layer: int, path: ValuePath, module: nn.Module, given: tuple[Any, ...]) -> None:
         if learned(path.gate):
-            found.update(spread("gate", layer, torch.as_tensor(path.gate(x))))
+            found.update(spread("gate", layer, torch.as_tensor(path.gate(given[0]))))
         if path.mix is not None and learned(path.mix):
-            found.update(mix_statistics(layer, torch.as_tensor(path.mix.coefficients(x))))
+            found.update(mix_statistics(layer, torch.as_tensor(path.mix.coefficients(given[0]))))
 
-    hooks = []
-    for layer, path in learned_paths(network).items():
-
-        def hook(_: nn.Module, given: tuple[Any, ...], layer: int = layer, path: ValuePath = path) -> None:
-            keep(layer, path, given[0])
-
-        hooks.append(path.register_forward_pre_hook(hook))
+    paths = learned_paths(network)
+    if not paths:
+        return found
+    hooks = [path.register_forward_pre_hook(partial(keep, layer, path)) for layer, path in paths.items()]
     try:
         network.hidden(ids)
     finally:
-        for handle in hooks:
-            handle.remove()
+        for hook in hooks:
+            hook.remove()
     return found
 
 

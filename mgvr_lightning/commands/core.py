@@ -17,7 +17,7 @@ from mgvr_lightning.evaluation.checkpoint import load_checkpoint
 from mgvr_lightning.evaluation.hugging_face import load_hugging_face
 from mgvr_lightning.evaluation.language_model import LanguageModel
 from mgvr_lightning.evaluation.report import as_csv, as_table
-from mgvr_lightning.evaluation.suite import Result, Share, chosen, run_task
+from mgvr_lightning.evaluation.suite import Result, Share, run_task
 from mgvr_lightning.parser import Parser
 
 
@@ -35,8 +35,10 @@ def main(args: list[str]) -> None:
     config = _parser().parse_args(args)
     if (config.checkpoint is None) == (config.hf is None):
         raise InputError("core: expected one of --checkpoint and --hf.")
+    if config.context == 1:
+        raise InputError("context: 1 token leaves nothing to predict. Expected 2 or more.")
     tasks = read_tasks(Path(config.bundle), config.tasks, config.only)
-    counts = [len(chosen(len(task.questions()), config.limit)) for task in tasks]  # refuses bad rows early
+    counts = [len(task.questions[: config.limit]) for task in tasks]  # refuses bad rows early
     device = _device(config.device)
     share = _join(device)
     try:

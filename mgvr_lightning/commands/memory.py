@@ -5,11 +5,9 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from jsonargparse import SUPPRESS
 from jsonargparse.typing import PositiveInt
 
 from mgvr_lightning.analysis.memory import Memory, draw, memory_of
-from mgvr_lightning.commands.prepare import ANYTHING
 from mgvr_lightning.model import Transformer
 from mgvr_lightning.module import LanguageModule
 from mgvr_lightning.optim import AdamW
@@ -96,6 +94,5 @@ def _parser() -> Parser:
         help="of weights, tables and cache",
     )
     parser.add_argument("--plot", type=str | None, default=None, help="picture to draw; null for none")
-    for name in ELSEWHERE:
-        parser.add_argument(f"--{name}", type=ANYTHING, default=None, help=SUPPRESS)
+    parser.ignore(*ELSEWHERE)
     return parser

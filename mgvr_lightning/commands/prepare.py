@@ -3,7 +3,6 @@
 import re
 import sys
 
-from jsonargparse import SUPPRESS
 from jsonargparse.typing import PositiveInt
 
 from mgvr_lightning.data import catalogue  # noqa: F401  (configurations name its classes)
@@ -15,8 +14,6 @@ from mgvr_lightning.parser import Parser
 
 ELSEWHERE = ("model", "trainer", "matching", "budget", "run", "seed_everything", "ckpt_path", "weights_only")
 """Options of `fit`, which its configurations may hold."""
-ANYTHING = dict | str | bool | int | float | None  # type: ignore[type-arg]
-"""Their type; of `Any`, jsonargparse would build the classes that a run's saved configuration names."""
 
 
 def main(args: list[str]) -> None:
@@ -78,6 +75,5 @@ def _parser() -> Parser:
         "copied together and joined by a run without this option",
     )
     parser.add_argument("--processes", type=PositiveInt | None, default=None, help="null for one per core")
-    for name in ELSEWHERE:
-        parser.add_argument(f"--{name}", type=ANYTHING, default=None, help=SUPPRESS)
+    parser.ignore(*ELSEWHERE)
     return parser

@@ -25,8 +25,9 @@ from mgvr_lightning.data.preparation.splits import (
 from mgvr_lightning.data.preparation.tokenizer import Tokenizer
 from mgvr_lightning.data.preparation.vocabulary import Lesson, learn
 from mgvr_lightning.data.token_data import TokenData
-from mgvr_lightning.data.windows import TextExamples, Windows, inputs_and_targets
+from mgvr_lightning.data.windows import FILLER, TextExamples, Windows, inputs_and_targets
 from mgvr_lightning.errors import InputError
+from mgvr_lightning.model.loss import IGNORE
 
 VOCABULARY = 4096
 
@@ -242,7 +243,9 @@ class Text(TokenData):
             parts = [
                 part for windows in self._windows(TEST) for part in (windows.spread(None), windows.rest())
             ]
-        return inputs_and_targets(np.concatenate(parts))
+        ids, targets = inputs_and_targets(np.concatenate(parts))
+        ids[ids == FILLER], targets[targets == FILLER] = 0, IGNORE
+        return ids, targets
 
     def epochs(self, steps: int) -> float:
         """How often a run of so many steps goes through the windows of its most repeated source."""

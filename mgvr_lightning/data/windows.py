@@ -8,7 +8,6 @@ from mgvr_lightning.data.batch import Examples, Ids
 from mgvr_lightning.data.mixture import MixedOrder
 from mgvr_lightning.data.order import Indices
 from mgvr_lightning.data.preparation.tokens import Tokens
-from mgvr_lightning.model.loss import IGNORE
 
 FILLER = -1
 """What stands where a window has no token."""
@@ -74,6 +73,5 @@ class TextExamples(Examples):
 
 
 def inputs_and_targets(rows: Ids) -> tuple[Ids, Ids]:
-    """Splits windows (n, T + 1) into ids and targets, (n, T) each; FILLER isn't scored."""
-    ids, targets = rows[:, :-1], rows[:, 1:]
-    return np.where(ids == FILLER, 0, ids), np.where(targets == FILLER, IGNORE, targets)
+    """Splits windows (n, T + 1) into ids and targets, (n, T) each."""
+    return np.ascontiguousarray(rows[:, :-1]), np.ascontiguousarray(rows[:, 1:])

@@ -4,6 +4,7 @@ import csv
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ class Task:
     category: str
     baseline: float
 
+    @cached_property
     def questions(self) -> list[Question]:
         """The questions, in the order of the file.
 

@@ -34,11 +34,15 @@ class Network(LanguageModel):
         """Ids of a text behind the separator, which begins every document."""
         return [self.tokenizer.separator, *self.tokenizer.encode(text)]
 
-    def remember(self, ids: Tensor, sequences: int, room: int) -> Cache:
+    def remember(self, ids: Tensor) -> Cache:
         """Runs what several sequences have in common; see LanguageModel."""
         cache = self.network.cache(1, ids.size(1))
         self.network.hidden(ids, cache)
-        return cache.repeated(sequences, ids.size(1) + room)
+        return cache
+
+    def repeated(self, past: Cache, sequences: int, room: int) -> Cache:
+        """A past of several sequences; see LanguageModel."""
+        return past.repeated(sequences, past.length + room)
 
     def logits(self, ids: Tensor, past: Cache | None, wanted: Tensor) -> Tensor:
         """The logits asked for; see LanguageModel."""
@@ -72,11 +76,11 @@ def load_checkpoint(path: Path, device: torch.device, tokenizer: Path | None = N
         learned = data.tokenizer
     else:
         learned = Tokenizer.load(tokenizer)
-    module = LanguageModule.load_from_checkpoint(path, map_location="cpu", weights_only=True)
     facts = torch.load(path, map_location="meta", weights_only=True, mmap=True)["data_facts"]
     if learned.hash != facts["tokenizer"]:
         raise InputError(
             f"{path}: trained with the tokenizer {facts['tokenizer']}, this one is {learned.hash}. "
             "Give its tokenizer.json with --tokenizer."
         )
+    module = LanguageModule.load_from_checkpoint(path, map_location="cpu", weights_only=True)
     return Network(module.network.eval().to(device), learned, data.context, str(path))

@@ -1,5 +1,6 @@
 """Causal language models of `transformers`."""
 
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -32,11 +33,15 @@ class HuggingFace(LanguageModel):
         """Ids of a text behind the token that begins a text, or else the one that ends it."""
         return [*self.start, *self.tokenizer.encode(text, add_special_tokens=False)]
 
-    def remember(self, ids: Tensor, sequences: int, room: int) -> Any:
+    def remember(self, ids: Tensor) -> Any:
         """Runs what several sequences have in common; see LanguageModel."""
-        past = self.model(ids, use_cache=True, logits_to_keep=1).past_key_values
-        past.batch_repeat_interleave(sequences)
-        return past
+        return self.model(ids, use_cache=True, logits_to_keep=1).past_key_values
+
+    def repeated(self, past: Any, sequences: int, room: int) -> Any:
+        """A past of several sequences; see LanguageModel."""
+        copy = deepcopy(past)
+        copy.batch_repeat_interleave(sequences)
+        return copy
 
     def logits(self, ids: Tensor, past: Any, wanted: Tensor) -> Tensor:
         """The logits asked for; see LanguageModel."""

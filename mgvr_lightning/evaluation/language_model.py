@@ -32,12 +32,16 @@ class LanguageModel(ABC):
         """Ids of a text, behind the token that begins a document, if the model has one."""
 
     @abstractmethod
-    def remember(self, ids: Tensor, sequences: int, room: int) -> Any:
-        """Runs what several sequences have in common.
+    def remember(self, ids: Tensor) -> Any:
+        """Runs what several sequences have in common, (1, T), and returns it as a past."""
+
+    @abstractmethod
+    def repeated(self, past: Any, sequences: int, room: int) -> Any:
+        """A past of several sequences from that of one, which stays as it is.
 
         Args:
-            ids: (1, T).
-            sequences: B, how many go on from here.
+            past: what `remember` returned.
+            sequences: B, how many go on from there.
             room: tokens that each adds at most.
 
         Returns:
@@ -50,7 +54,7 @@ class LanguageModel(ABC):
 
         Args:
             ids: (B, T) tokens behind the past.
-            past: what `remember` returned; None for nothing.
+            past: what `repeated` returned; None for nothing.
             wanted: (B, T).
         """
 
@@ -67,18 +71,16 @@ class LanguageModel(ABC):
         last = min(len(ids) - count for ids, count in zip(sequences, scored, strict=True)) - 1
         first = sequences[0]
         shared = next((i for i in range(last) if any(ids[i] != first[i] for ids in sequences)), last)
+        past = self.remember(torch.tensor([first[:shared]], device=self.device)) if shared else None
         scores: list[Scores] = []
         for start in range(0, len(sequences), batch):
             part, counts = sequences[start : start + batch], scored[start : start + batch]
             longest = max(map(len, part)) - shared
-            past = None
-            if shared:
-                prefix = torch.tensor([first[:shared]], device=self.device)
-                past = self.remember(prefix, len(part), longest)
+            own = None if past is None else self.repeated(past, len(part), longest)
             ids = torch.zeros(len(part), longest, dtype=torch.int64)
             for row, sequence in zip(ids, part, strict=True):
                 row[: len(sequence) - shared] = torch.tensor(sequence[shared:])
-            scores += self._scores(ids.to(self.device), [len(one) - shared for one in part], counts, past)
+            scores += self._scores(ids.to(self.device), [len(one) - shared for one in part], counts, own)
         return scores
 
     def _scores(self, ids: Tensor, lengths: list[int], counts: list[int], past: Any) -> list[Scores]:

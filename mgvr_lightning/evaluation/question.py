@@ -64,10 +64,10 @@ class MultipleChoice(Question):
         return self.query + self.delimiter + self.choices[self.gold]
 
     def answers(self, shots: str, encode: Encode) -> Answers:
-        """What differs is scored: the tokens behind those that all have in common."""
+        """What differs is scored: the tokens behind those that all have in common, at least one of each."""
         prompt = shots + self.query + self.delimiter
         tokens = [encode(prompt + choice) for choice in self.choices]
-        same = common(tokens)
+        same = min(common(tokens), *(len(ids) - 1 for ids in tokens))
         return Answers(tokens, [len(ids) - same for ids in tokens])
 
 
@@ -85,9 +85,9 @@ class Schema(Question):
         return self.contexts[self.gold] + self.delimiter + self.continuation
 
     def answers(self, shots: str, encode: Encode) -> Answers:
-        """What all have in common is scored: the last tokens."""
+        """What all have in common is scored: the last tokens, at least one."""
         tokens = [encode(shots + context + self.delimiter + self.continuation) for context in self.contexts]
-        same = common([ids[::-1] for ids in tokens])
+        same = max(1, common([ids[::-1] for ids in tokens]))
         return Answers(tokens, [same] * len(tokens))
 
 
@@ -108,7 +108,7 @@ class Continuation(Question):
         """What the continuation adds is scored; a space before it belongs to its first token."""
         tokens = encode(shots + self.solved())
         prompt = encode((shots + self.context + self.delimiter).rstrip())
-        return Answers([tokens], [len(tokens) - common([prompt, tokens])])
+        return Answers([tokens], [max(1, len(tokens) - common([prompt, tokens]))])
 
 
 QUESTIONS: dict[str, type[Question]] = {
@@ -119,12 +119,8 @@ QUESTIONS: dict[str, type[Question]] = {
 
 
 def common(sequences: Sequence[Sequence[int]]) -> int:
-    """How many first tokens all sequences share, short of the whole of the last sequence or of any other one.
-
-    At least one token of each is left, so that each has something of its own.
-    """
-    shared = sum(1 for _ in takewhile(lambda ids: len(set(ids)) == 1, zip(*sequences, strict=False)))
-    return max(0, min(shared, *(len(ids) - 1 for ids in sequences)))
+    """How many first tokens all sequences share."""
+    return sum(1 for _ in takewhile(lambda ids: len(set(ids)) == 1, zip(*sequences, strict=False)))
 
 
 def text(value: Any) -> str:

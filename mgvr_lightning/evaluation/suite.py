@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import lt
 from random import Random
 
 import torch
@@ -51,11 +52,11 @@ class Share:
     add: Callable[[Tensor], Tensor] = lambda sums: sums
 
 
-def chosen(count: int, limit: int | None) -> list[int]:
-    """The rows that are asked, in a fixed random order: all or the first `limit` of it."""
+def shuffled(count: int) -> list[int]:
+    """Rows in the fixed random order in which they are asked."""
     order = list(range(count))
     Random(ORDER_SEED).shuffle(order)
-    return order[:limit]
+    return order
 
 
 def shots(questions: list[Question], order: list[int], place: int, count: int, seed: int) -> str:
@@ -85,10 +86,10 @@ def run_task(
         batch: the most sequences that are run at once.
         asked: called with the number of questions done.
     """
-    questions = task.questions()
-    order = chosen(len(questions), None)
+    questions = task.questions
+    order = shuffled(len(questions))
     places = range(len(order[:limit]))[share.rank :: share.ranks]
-    sums = torch.zeros(3, dtype=torch.int64, device=model.device)
+    done: list[tuple[bool, bool]] = []
 
     def prepared() -> Iterator[tuple[Question, Answers, bool]]:
         for place in places:
@@ -97,10 +98,10 @@ def run_task(
             yield question, *fitted(question.answers(shown, model.encode), model.context)
 
     for group in grouped(prepared(), batch):
-        for right, cropped in answered(model, group, batch):
-            sums += torch.tensor([right, 1, cropped], device=sums.device)
+        done += answered(model, group, batch)
         asked(len(group))
-    right, count, cropped = share.add(sums).tolist()
+    sums = [sum(right for right, _ in done), len(done), sum(cropped for _, cropped in done)]
+    right, count, cropped = share.add(torch.tensor(sums, device=model.device)).tolist()
     return Result(task, count, right / count, cropped)
 
 
@@ -141,8 +142,6 @@ def is_right(question: Question, scores: list[Scores]) -> bool:
 
 def fitted(answers: Answers, context: int | None) -> tuple[Answers, bool]:
     """Completions within the context: of longer ones the last tokens are kept, and all but one scored."""
-    if context is None:
-        return answers, False
-    tokens = [ids[-context:] for ids in answers.tokens]
+    tokens = answers.tokens if context is None else [ids[-context:] for ids in answers.tokens]
     scored = [min(count, len(ids) - 1) for ids, count in zip(tokens, answers.scored, strict=True)]
-    return Answers(tokens, scored), any(len(ids) > context for ids in answers.tokens)
+    return Answers(tokens, scored), any(map(lt, map(len, tokens), map(len, answers.tokens)))

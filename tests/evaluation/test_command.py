@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from bundles import bundle
 from helpers import CONFIGS
 from runs import arguments, checkpoint, fit
-from test_core import bundle
 
 from mgvr_lightning.commands.core import main
 from mgvr_lightning.errors import InputError

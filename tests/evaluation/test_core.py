@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from models import START, gpt2, naive_logits, ours, write_bundle
+from bundles import KINDS, WORDS, bundle, words, write_bundle
+from language_models import START, gpt2, naive_logits, ours
 
 from mgvr_lightning.commands.core import main
 from mgvr_lightning.errors import InputError
@@ -17,49 +18,6 @@ from mgvr_lightning.evaluation.bundle import read_tasks
 from mgvr_lightning.evaluation.language_model import LanguageModel
 from mgvr_lightning.evaluation.report import as_csv, as_table
 from mgvr_lightning.evaluation.suite import Result, Share, run_task
-
-WORDS = ["red", "green", "blue", "tall", "old", "quick", "small", "wide", "dark", "warm", "thin", "loud"]
-
-
-def words(draw: random.Random, count: int) -> str:
-    return " ".join(draw.choice(WORDS) for _ in range(count))
-
-
-def choice_row(draw: random.Random) -> dict[str, Any]:
-    choices = [words(draw, draw.randint(1, 3)) for _ in range(4)]
-    return {"query": words(draw, 4), "choices": choices, "gold": draw.randrange(4)}
-
-
-def schema_row(draw: random.Random) -> dict[str, Any]:
-    contexts = [words(draw, draw.randint(2, 4)) + end for end in ("a", "b")]
-    return {"context_options": contexts, "continuation": words(draw, 3), "gold": draw.randrange(2)}
-
-
-def continuation_row(draw: random.Random) -> dict[str, Any]:
-    return {"context": f" {words(draw, 4)}\n", "continuation": draw.choice("abcdefgh")}
-
-
-KINDS: dict[str, Callable[[random.Random], dict[str, Any]]] = {
-    "multiple_choice": choice_row,
-    "schema": schema_row,
-    "language_modeling": continuation_row,
-}
-
-
-def bundle(folder: Path, count: int = 12, shots: int = 2) -> Path:
-    draw = random.Random(3)
-    tasks = [
-        {
-            "label": kind,
-            "dataset_uri": f"{kind}.jsonl",
-            "num_fewshot": [shots],
-            "icl_task_type": kind,
-            **({"continuation_delimiter": "\nAnswer: "} if kind == "multiple_choice" else {}),
-        }
-        for kind in KINDS
-    ]
-    rows = {f"{kind}.jsonl": [make(draw) for _ in range(count)] for kind, make in KINDS.items()}
-    return write_bundle(folder / "bundle", tasks, rows)
 
 
 def naive_nats(model: LanguageModel, ids: list[int]) -> list[float]:
@@ -150,24 +108,37 @@ def test_what_all_have_in_common_is_run_once(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(model.network, "hidden", watched)
     shared = model.encode(words(random.Random(0), 20))
-    model.score([[*shared, end, end] for end in (1, 2, 3, 4)], [2] * 4, 8)
-    assert seen == [len(shared) - 1, 4 * 3]
+    model.score([[*shared, end, end] for end in (1, 2, 3, 4)], [2] * 4, 3)
+    assert seen == [len(shared) - 1, 3 * 3, 1 * 3]
 
 
-def test_a_language_model_that_knows_the_answers_has_them_all_right(tmp_path: Path) -> None:
-    """A continuation is right exactly where the model writes it."""
+def test_continuations_are_right_exactly_where_the_model_writes_them(tmp_path: Path) -> None:
     model = ours()
+    letters = torch.zeros(257, 1, dtype=torch.float64)
+    letters[ord("a") : ord("z") + 1] = 1
+    model.network.head_weight.data *= letters  # all other tokens have a logit of 0
     rows = []
     for seed in range(6):
         context = words(random.Random(seed), 4)
-        ids = model.encode(context + " ")
-        answer = int(naive_logits(model, ids)[-1, :128].argmax())
-        space = int(naive_logits(model, ids[:-1])[-1].argmax()) == ord(" ")
-        top = int(naive_logits(model, ids)[-1].argmax()) == answer
-        rows.append(({"context": context, "continuation": chr(answer)}, space and top))
+        ids = model.encode(context)
+        for _ in range(3):
+            ids.append(int(naive_logits(model, ids)[-1].argmax()))
+        written = bytes(ids[-3:]).decode()
+        wrong = written[:2] + ("a" if written[2] != "a" else "b")
+        rows += [{"context": context, "continuation": end} for end in (written, wrong, written)]
     entry = {"label": "t", "dataset_uri": "t", "num_fewshot": 0, "icl_task_type": "language_modeling"}
-    folder = write_bundle(tmp_path / "b", [entry], {"t": [row for row, _ in rows]})
-    assert run(model, folder)[0].accuracy == sum(right for _, right in rows) / 6
+    folder = write_bundle(tmp_path / "b", [{**entry, "continuation_delimiter": ""}], {"t": rows})
+    for batch in (1, 5):
+        assert run(model, folder, batch=batch)[0].accuracy == pytest.approx(12 / 18)
+
+
+def test_a_choice_that_another_one_begins_with_is_scored_too(tmp_path: Path) -> None:
+    entry = {"label": "multiple_choice", "dataset_uri": "t", "num_fewshot": 0}
+    entry = {**entry, "icl_task_type": "multiple_choice", "continuation_delimiter": "\nAnswer: "}
+    rows = [{"query": q, "choices": ["red", "red car", "re"], "gold": i % 3} for i, q in enumerate(WORDS)]
+    folder = write_bundle(tmp_path / "b", [entry], {"multiple_choice.jsonl": rows, "t": rows})
+    model = ours()
+    assert run(model, folder)[0].accuracy == naive_accuracy(model, folder, "multiple_choice", 0, None)
 
 
 def test_longer_questions_lose_their_beginnings_and_are_counted(tmp_path: Path) -> None:
@@ -218,7 +189,7 @@ def test_a_malformed_line_is_named(line: str, told: str, tmp_path: Path) -> None
     with (folder / "eval_data" / "multiple_choice.jsonl").open("a", encoding="utf-8") as file:
         file.write(line + "\n")
     with pytest.raises(InputError, match=told):
-        read_tasks(folder, "core.yaml")[0].questions()
+        run(ours(), folder)
 
 
 @pytest.mark.parametrize("missing", ["core.yaml", "eval_meta_data.csv", "eval_data/schema.jsonl"])
@@ -232,7 +203,7 @@ def test_a_missing_file_is_named(missing: str, tmp_path: Path) -> None:
 def test_other_faults_of_a_bundle_are_named(tmp_path: Path) -> None:
     folder = bundle(tmp_path, count=2)
     with pytest.raises(InputError, match="2 rows, but schema shows 2 others"):
-        read_tasks(folder, "core.yaml")[1].questions()
+        _ = read_tasks(folder, "core.yaml")[1].questions
     with pytest.raises(InputError, match=r"has no task 'copa'\. It has multiple_choice, schema"):
         read_tasks(folder, "core.yaml", ["copa"])
     meta = folder / "eval_meta_data.csv"

@@ -1,7 +1,5 @@
-"""A model whose probabilities are looked up by nobody: tiny networks behind a tokenizer of bytes."""
+"""Tiny language models of both kinds behind a tokenizer of bytes."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -52,18 +50,3 @@ def naive_logits(model: LanguageModel, ids: list[int]) -> Tensor:
     assert isinstance(model, HuggingFace)
     logits: Tensor = model.model(batch).logits[0]
     return logits
-
-
-def write_bundle(folder: Path, tasks: list[dict[str, Any]], rows: dict[str, list[Any]]) -> Path:
-    """A bundle in which every task has the category of its kind and a baseline of 25%."""
-    (folder / "eval_data").mkdir(parents=True)
-    (folder / "core.yaml").write_text(json.dumps({"icl_tasks": tasks}), encoding="utf-8")
-    lines = [f'{task["label"]},{task["icl_task_type"]},x,0,0,25,,"a, b"' for task in tasks]
-    header = (
-        "Eval Task,Task Category,Task Type,#shots,#datapoints,Random baseline,Centered Metric?,Description"
-    )
-    (folder / "eval_meta_data.csv").write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
-    for name, content in rows.items():
-        text = "".join(json.dumps(row) + "\n" for row in content)
-        (folder / "eval_data" / name).write_text(text, encoding="utf-8")
-    return folder
