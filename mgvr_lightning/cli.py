@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import torch
 from jsonargparse import Namespace
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
@@ -24,17 +23,15 @@ from mgvr_lightning.callbacks import (
     Summary,
     TrainingLog,
 )
+from mgvr_lightning.checkpoint import RUNS, check_checkpoint
 from mgvr_lightning.data import catalogue  # noqa: F401  (configurations name its classes)
 from mgvr_lightning.data.text import Text
 from mgvr_lightning.data.token_data import TokenData
-from mgvr_lightning.errors import InputError
 from mgvr_lightning.logger import RunLogger
 from mgvr_lightning.module import LanguageModule
 from mgvr_lightning.optim import AdamW
 from mgvr_lightning.parser import Parser
 from mgvr_lightning.schedule import WarmupStableDecay
-
-RUNS = "checkpoints"
 
 TRAINER_DEFAULTS: dict[str, Any] = {
     "max_steps": 260,
@@ -144,26 +141,3 @@ def run_logger(config: Namespace) -> RunLogger:
             return RunLogger(str(folder.parent.parent), folder.parent.name, folder.name, after=step)
     stems = [Path(str(path)).stem for path in config.config or []]
     return RunLogger(config.trainer.default_root_dir or RUNS, config.run or "-".join(stems) or "run")
-
-
-def check_checkpoint(path: Path) -> int:
-    """Refuses what isn't a checkpoint before anything else is done.
-
-    Returns:
-        The number of optimizer steps that it was made after.
-
-    Raises:
-        InputError: the file is missing, or isn't a checkpoint of plain tensors and plain types.
-    """
-    if not path.is_file():
-        raise InputError(
-            f"{path}: no checkpoint here. Runs keep theirs in {RUNS}/NAME/version_K/checkpoints/."
-        )
-    try:
-        step: int = torch.load(path, map_location="meta", weights_only=True, mmap=True)["global_step"]
-    except Exception as error:  # torch.load raises what its parsers do
-        raise InputError(
-            f"{path}: not a checkpoint, or one that holds more than tensors and plain types. "
-            f"Runs keep theirs in {RUNS}/NAME/version_K/checkpoints/."
-        ) from error
-    return step

@@ -5,15 +5,12 @@ import sys
 
 from jsonargparse.typing import PositiveInt
 
-from mgvr_lightning.data import catalogue  # noqa: F401  (configurations name its classes)
+from mgvr_lightning.data.parse import data_parser
 from mgvr_lightning.data.preparation.prepare import Part
 from mgvr_lightning.data.text import Text
 from mgvr_lightning.data.token_data import TokenData
 from mgvr_lightning.errors import InputError
 from mgvr_lightning.parser import Parser
-
-ELSEWHERE = ("model", "trainer", "matching", "budget", "run", "seed_everything", "ckpt_path", "weights_only")
-"""Options of `fit`, which its configurations may hold."""
 
 
 def main(args: list[str]) -> None:
@@ -36,14 +33,6 @@ def main(args: list[str]) -> None:
         sys.stdout.write(f"{folder}\n")
 
 
-def parse_data(configs: list[str]) -> TokenData:
-    """The data of configuration files, later ones laid over earlier ones."""
-    parser = _parser()
-    config = parser.parse_args([argument for path in configs for argument in ("--config", path)])
-    data: TokenData = parser.instantiate(config).data
-    return data
-
-
 def parse_part(text: str) -> Part:
     """Reads `2/8`.
 
@@ -57,16 +46,12 @@ def parse_part(text: str) -> Part:
 
 
 def _parser() -> Parser:
-    parser = Parser(
-        prog="mgvr_lightning prepare",
-        description="Turns a corpus into tokens ahead of a run. Takes the configurations of `fit` and uses "
+    parser = data_parser(
+        "mgvr_lightning prepare",
+        "Turns a corpus into tokens ahead of a run. Takes the configurations of `fit` and uses "
         "their `data`. An interrupted preparation goes on where it stopped.",
-        default_env=True,
-        env_prefix="MGVR_PREPARE",
+        "MGVR_PREPARE",
     )
-    parser.add_argument("--config", "-c", action="config", help="a configuration file; may be given again")
-    parser.add_lightning_class_args(TokenData, "data", subclass_mode=True)
-    parser.set_defaults({"data": {"class_path": f"{Text.__module__}.{Text.__name__}"}})
     parser.add_argument(
         "--part",
         type=str | None,
@@ -75,5 +60,4 @@ def _parser() -> Parser:
         "copied together and joined by a run without this option",
     )
     parser.add_argument("--processes", type=PositiveInt | None, default=None, help="null for one per core")
-    parser.ignore(*ELSEWHERE)
     return parser

@@ -5,8 +5,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mgvr_lightning.cli import check_checkpoint
-from mgvr_lightning.commands.prepare import parse_data
+from mgvr_lightning.checkpoint import check_checkpoint
+from mgvr_lightning.data.parse import parse_data
 from mgvr_lightning.data.preparation.tokenizer import Tokenizer
 from mgvr_lightning.data.text import Text
 from mgvr_lightning.errors import InputError

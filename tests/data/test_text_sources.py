@@ -9,8 +9,8 @@ import pytest
 import yaml
 from documents import kept_folder, texts, write_documents
 
-from mgvr_lightning.commands.prepare import parse_data
 from mgvr_lightning.data.corpora.files import Files
+from mgvr_lightning.data.parse import parse_data
 from mgvr_lightning.data.text import Source, Text
 from mgvr_lightning.errors import InputError
 

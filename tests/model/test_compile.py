@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 import torch
 from helpers import perturbed, tiny, tokens
@@ -15,10 +17,19 @@ def loss_and_gradients(network: nn.Module, forward: nn.Module) -> tuple[Tensor, 
 
 @pytest.mark.slow
 @pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
-@pytest.mark.parametrize("separator", [None, int(tokens(2, 12)[0, 5])])
-def test_compiled_whole_without_breaks_equals_eager(separator: int | None) -> None:
+@pytest.mark.parametrize(
+    ("name", "options", "separator"),
+    [
+        ("mgvr", {"layers": 2, "kv_heads": 2}, None),
+        ("mgvr", {"layers": 2, "kv_heads": 2}, int(tokens(2, 12)[0, 5])),
+        ("bank_of_values_shared", {"layers": 6, "windows": "SL", "window": 4}, None),
+    ],
+)
+def test_compiled_whole_without_breaks_equals_eager(
+    name: str, options: dict[str, Any], separator: int | None
+) -> None:
     torch._dynamo.reset()
-    network = perturbed(tiny("mgvr", layers=2, kv_heads=2), 0.1)
+    network = perturbed(tiny(name, **options), 0.1)
     network.separator = separator
     loss, gradients = loss_and_gradients(network, network)
     compiled = torch.compile(network, fullgraph=True, dynamic=False)
