@@ -14,12 +14,15 @@ from mgvr_lightning.callbacks import (
     Budget,
     Coefficients,
     DataHash,
+    Extent,
+    Induction,
     LastCheckpoint,
     LossMatching,
     OptimizerSteps,
     Predictions,
     Progress,
     Provenance,
+    StopAtOnset,
     Summary,
     TrainingLog,
 )
@@ -68,7 +71,7 @@ class CommandLine(LightningCLI):
         )
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        """Adds the run's name, the reference run and the budget, and says which parts are the default."""
+        """Adds the run's name and the callbacks with options, and says which parts are the default."""
         parser.add_argument(
             "--run",
             type=str,
@@ -77,6 +80,8 @@ class CommandLine(LightningCLI):
         )
         parser.add_lightning_class_args(LossMatching, "matching")
         parser.add_lightning_class_args(Budget, "budget")
+        parser.add_lightning_class_args(Induction, "induction")
+        parser.add_lightning_class_args(StopAtOnset, "stop")
         defaults = {"data": Text, "model.optimizer": AdamW, "model.schedule": WarmupStableDecay}
         parser.set_defaults(
             {key: {"class_path": f"{part.__module__}.{part.__name__}"} for key, part in defaults.items()}
@@ -119,6 +124,7 @@ def callbacks(trainer: Namespace, training: bool) -> list[Callback]:
         Coefficients(),
         DataHash(),
         Provenance(),
+        Extent(),
         Summary(),
         Predictions(),
     ]

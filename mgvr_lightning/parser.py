@@ -20,6 +20,20 @@ UNKNOWN_CLASS = re.compile(
 )
 CLASS_PATH = re.compile(r"class_path[=:\s]*'?([\w.]+)")
 KEY = re.compile(r'Parser key "([\w.]+)"')
+FIT = (
+    "budget",
+    "ckpt_path",
+    "data",
+    "induction",
+    "matching",
+    "model",
+    "run",
+    "seed_everything",
+    "stop",
+    "trainer",
+    "weights_only",
+)
+"""Options of `fit`, which configurations may hold."""
 
 
 class Parser(LightningArgumentParser):
@@ -31,12 +45,12 @@ class Parser(LightningArgumentParser):
         sys.stderr.write(f"error: {explain(message, parser)}\n")
         self.exit(2)
 
-    def ignore(self, *names: str) -> None:
-        """Takes options of another command, whatever they hold, so that its configurations can be given.
+    def ignore_but(self, used: str) -> None:
+        """Takes the other options of `fit`, whatever they hold, so that its configurations can be given.
 
         Of the type `Any`, jsonargparse would build the classes that they name.
         """
-        for name in names:
+        for name in [option for option in FIT if option != used]:
             anything = dict | str | bool | int | float | None  # type: ignore[type-arg]
             self.add_argument(f"--{name}", type=anything, default=None, help=SUPPRESS)
 

@@ -2,16 +2,21 @@
 
 import json
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import yaml
 
 from mgvr_lightning.analysis.curve import Curve
 from mgvr_lightning.errors import InputError
 
 METRICS = "metrics.jsonl"
 PROVENANCE = "provenance.json"
+SETTINGS = "config.yaml"
+PLANNED = "run/planned_steps"
+FINISHED = "run/finished"
 
 
 class Run:
@@ -47,9 +52,65 @@ class Run:
         return content
 
     @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Every option of the run, by its dotted name."""
+        path = self.folder / SETTINGS
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            raise InputError(f"{path}: not readable ({error}). Is {self.folder} a run folder?") from error
+        return flat(content)
+
+    @property
+    def configurations(self) -> list[str]:
+        """Names of the configuration files on its command line."""
+        command = self.provenance["command"]
+        given = [file for option, file in pairwise(command) if option in ("-c", "--config")]
+        given += [option.split("=", 1)[1] for option in command if option.startswith("--config=")]
+        return [Path(file).stem for file in given]
+
+    @property
+    def seeds(self) -> tuple[int, int]:
+        """Of the initial weights, and of the order of the data."""
+        return self.provenance["network"]["seed"], self.provenance["data"]["data_seed"]
+
+    @property
+    def start_step(self) -> int:
+        """The step that it began at: 0, unless it was forked from another run."""
+        return min(self.series(PLANNED), default=0)
+
+    @property
+    def planned_steps(self) -> int | None:
+        """Optimizer steps that it is to make; None if it never began."""
+        planned = self.series(PLANNED)
+        return int(list(planned.values())[-1]) if planned else None
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Target tokens of an optimizer step."""
+        tokens: int = self.provenance["tokens_per_step"]
+        return tokens
+
+    @property
+    def step(self) -> int:
+        """The last optimizer step that something is known of."""
+        return max((record["step"] for record in self.records), default=0)
+
+    @property
+    def finished(self) -> bool:
+        """Whether it came to its end: its last step, or one at which it was told to stop."""
+        ends = self.series(FINISHED)
+        return bool(ends) and max(ends) == self.step
+
+    @cached_property
     def records(self) -> list[dict[str, Any]]:
         """The lines of the metrics file, each with a `step`; a broken tail is skipped."""
         return read_records(self.folder / METRICS)
+
+    @cached_property
+    def metrics(self) -> set[str]:
+        """Names of what was logged."""
+        return {key for record in self.records for key in record}
 
     def series(self, key: str) -> dict[int, Any]:
         """Step → value of a metric, in order of steps; where a step was logged twice the last one counts."""
@@ -78,6 +139,29 @@ def read_records(path: Path) -> list[dict[str, Any]]:
         except ValueError:
             continue
     return records
+
+
+def flat(content: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested options by their dotted names."""
+    found: dict[str, Any] = {}
+    for name, value in content.items():
+        if isinstance(value, dict) and value:
+            found |= flat(value, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = value
+    return found
+
+
+def find_runs(folder: Path) -> list[Run]:
+    """The run in a folder, or of that name, or the newest version of every run below it.
+
+    Raises:
+        InputError: there is none.
+    """
+    names = {path.parent.parent for path in folder.glob(f"**/version_*/{METRICS}")}
+    if (folder / METRICS).is_file() or folder in names or not names:
+        return [Run.find(folder)]
+    return [Run.find(name) for name in sorted(names)]
 
 
 def newest_version(folder: Path) -> Path:

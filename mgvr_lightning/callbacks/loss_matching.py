@@ -3,7 +3,9 @@
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
+from mgvr_lightning.analysis.comparable import shared_tensors
 from mgvr_lightning.analysis.curve import matches
+from mgvr_lightning.analysis.pair import time_ratio
 from mgvr_lightning.analysis.run import Run
 from mgvr_lightning.errors import InputError
 from mgvr_lightning.logger import log, run_folder
@@ -56,14 +58,9 @@ class LossMatching(Callback):
         folder = run_folder(trainer)
         if self.reference is None or folder is None or not trainer.is_global_zero:
             return
-        theirs = self.reference.provenance["initial_tensors"]
-        ours = Run(folder).provenance["initial_tensors"]
-        common = [name for name in theirs if name in ours]
-        equal = sum(theirs[name] == ours[name] for name in common)
-        message = (
-            f"{equal} of {len(common)} tensors shared with {self.reference.folder} start equal bit for bit."
-        )
-        (rank_zero_info if equal == len(common) else rank_zero_warn)(message)
+        equal, common = shared_tensors(Run(folder), self.reference)
+        message = f"{equal} of {common} tensors shared with {self.reference.folder} start equal bit for bit."
+        (rank_zero_info if equal == common else rank_zero_warn)(message)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Logs what the present loss settles."""
@@ -97,11 +94,3 @@ class LossMatching(Callback):
         assert self.reference is not None
         ours, theirs = run.series("data/hash").get(step), self.reference.series("data/hash").get(step)
         return ours is None or theirs is None or ours == theirs
-
-
-def time_ratio(run: Run, reference: Run) -> float | None:
-    """r, the ratio of median step times; None where the machines differ or nothing was timed."""
-    ours, theirs = run.step_seconds(), reference.step_seconds()
-    if ours is None or theirs is None or run.provenance["machine"] != reference.provenance["machine"]:
-        return None
-    return ours / theirs

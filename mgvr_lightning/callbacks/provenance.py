@@ -50,6 +50,7 @@ class Provenance(Callback):
             "data": pl_module.data.facts,
             "corpus": pl_module.data.describe(),
             "network": network_facts(pl_module),
+            "tokens_per_step": pl_module.data.global_batch * pl_module.data.context,
             "initial_tensors": {
                 name: tensor_hash(tensor) for name, tensor in pl_module.network.named_parameters()
             },

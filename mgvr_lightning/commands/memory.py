@@ -15,8 +15,6 @@ from mgvr_lightning.parser import Parser
 from mgvr_lightning.schedule import WarmupStableDecay
 from mgvr_lightning.values import ScalarGate, ValueSpec
 
-ELSEWHERE = ("data", "trainer", "matching", "budget", "run", "seed_everything", "ckpt_path", "weights_only")
-"""Options of `fit`, which its configurations may hold."""
 CONTEXTS = [2**power for power in range(10, 21)]
 MIB = 2**20
 
@@ -94,5 +92,5 @@ def _parser() -> Parser:
         help="of weights, tables and cache",
     )
     parser.add_argument("--plot", type=str | None, default=None, help="picture to draw; null for none")
-    parser.ignore(*ELSEWHERE)
+    parser.ignore_but("model")
     return parser

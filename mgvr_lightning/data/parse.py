@@ -5,9 +5,6 @@ from mgvr_lightning.data.text import Text
 from mgvr_lightning.data.token_data import TokenData
 from mgvr_lightning.parser import Parser
 
-ELSEWHERE = ("model", "trainer", "matching", "budget", "run", "seed_everything", "ckpt_path", "weights_only")
-"""Options of `fit`, which its configurations may hold."""
-
 
 def data_parser(prog: str, description: str, env_prefix: str) -> Parser:
     """A parser of `data` that takes configurations of `fit`."""
@@ -15,7 +12,7 @@ def data_parser(prog: str, description: str, env_prefix: str) -> Parser:
     parser.add_argument("--config", "-c", action="config", help="a configuration file; may be given again")
     parser.add_lightning_class_args(TokenData, "data", subclass_mode=True)
     parser.set_defaults({"data": {"class_path": f"{Text.__module__}.{Text.__name__}"}})
-    parser.ignore(*ELSEWHERE)
+    parser.ignore_but("data")
     return parser
 
 

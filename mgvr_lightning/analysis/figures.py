@@ -1,0 +1,149 @@
+"""Pictures of curves over seeds; the same runs give the same bytes."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mgvr_lightning.analysis.arm import Arm
+from mgvr_lightning.analysis.comparison import Comparison
+from mgvr_lightning.analysis.timing import Timing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = ("#4d4d4d", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31")
+"""The first is the reference's; told apart with any colour vision (Okabe and Ito)."""
+SMALLEST, LARGEST = 0.02, 0.98
+
+
+@contextmanager
+def canvas(width: float = 6.4, height: float = 3.9) -> Iterator[tuple["Figure", "Axes"]]:
+    """A figure with one pair of axes."""
+    from matplotlib import rc_context  # noqa: PLC0415  (half a second that other commands need not wait)
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    with rc_context({"svg.hashsalt": "mgvr_lightning", "svg.fonttype": "path"}):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        axes = figure.subplots()
+        axes.spines[["top", "right"]].set_visible(False)
+        yield figure, axes
+
+
+def rendered(figure: "Figure") -> dict[str, bytes]:
+    """The picture as `svg` and `png`, without date and versions."""
+    found = {}
+    for kind, metadata in (("svg", {"Date": None, "Creator": None}), ("png", {"Software": None})):
+        buffer = BytesIO()
+        figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
+        found[kind] = buffer.getvalue()
+    return found
+
+
+def colour(index: int) -> str:
+    """Of the arm of that number; the reference is 0."""
+    return COLOURS[index % len(COLOURS)]
+
+
+def draw_losses(arms: Sequence[Arm], metric: str, name: str) -> dict[str, bytes]:
+    """A metric of every arm against optimizer steps: means over seeds, and thin lines for single runs."""
+    with canvas() as (figure, axes):
+        tops, bottoms = [], []
+        for index, arm in enumerate(arms):
+            steps, table = seed_table(arm, metric)
+            if not len(steps):
+                continue
+            for row in table:
+                axes.plot(steps, row, color=colour(index), linewidth=0.6, alpha=0.35)
+            means = table.mean(axis=0)
+            label = f"{arm.label} ({len(table)} seed{'s' if len(table) > 1 else ''})"
+            axes.plot(steps, means, "o-", markersize=2.5, color=colour(index), label=label)
+            finite = means[np.isfinite(means)]
+            tops.append(np.quantile(finite, LARGEST) if len(finite) else math.nan)
+            bottoms.append(finite.min() if len(finite) else math.nan)
+        if tops and metric.endswith("loss"):
+            low, high = np.nanmin(bottoms), np.nanmax(tops)
+            axes.set_ylim(low - 0.05 * (high - low), high)
+        axes.set(xlabel="optimizer step", ylabel=name)
+        axes.legend(frameon=False)
+        return rendered(figure)
+
+
+def seed_table(arm: Arm, metric: str) -> tuple[Any, Any]:
+    """Steps (n,) that all runs of an arm were evaluated at, and values (seeds, n)."""
+    series = [run.series(metric) for run in arm.runs.values()]
+    steps = sorted(set.intersection(*map(set, series)))
+    values = [[one[step] for step in steps] for one in series]
+    return np.array(steps), np.array(values, dtype=np.float64)
+
+
+def draw_matching(comparisons: Sequence[Comparison]) -> dict[str, bytes]:
+    """Steps saved at the reference's loss at each of its steps, with 95% bands and the break-even lines.
+
+    Where a pair isn't there yet, a hollow mark stands for the median; nothing where half of them aren't.
+    """
+    with canvas() as (figure, axes):
+        axes.axhline(0, color=colour(0), linewidth=1)
+        for index, comparison in enumerate(comparisons, 1):
+            known = [match for match in comparison.matching if match.saved is not None]
+            steps = [match.step for match in known]
+            saved = [100 * match.saved.estimate for match in known if match.saved]
+            axes.plot(steps, saved, "-", color=colour(index), label=comparison.variant.label)
+            for censored in (False, True):
+                here = [i for i, match in enumerate(known) if bool(match.censored) == censored]
+                face = "none" if censored else colour(index)
+                marks = ([steps[i] for i in here], [saved[i] for i in here])
+                axes.plot(*marks, "o", markersize=3.5, color=colour(index), markerfacecolor=face)
+            draw_band(axes, comparison, index)
+            if comparison.time_ratio is not None:
+                even = 100 * (1 - 1 / comparison.time_ratio)
+                label = f"its break-even at {comparison.time_ratio:.3f} × the step time"
+                axes.axhline(even, linewidth=0.9, linestyle="--", color=colour(index), label=label)
+        frame(axes, comparisons)
+        axes.set(
+            xlabel=f"step s of {comparisons[0].reference.label}",
+            ylabel="steps saved at its loss at step s, %",
+        )
+        axes.legend(frameon=False, fontsize="small")
+        return rendered(figure)
+
+
+def draw_band(axes: "Axes", comparison: Comparison, index: int) -> None:
+    """The intervals where all pairs got there."""
+    inside = [match for match in comparison.matching if match.saved is not None and not match.censored]
+    steps = [match.step for match in inside]
+    lows = [100 * match.saved.low for match in inside if match.saved]
+    highs = [100 * match.saved.high for match in inside if match.saved]
+    axes.fill_between(steps, lows, highs, color=colour(index), alpha=0.15, linewidth=0)
+
+
+def frame(axes: "Axes", comparisons: Sequence[Comparison]) -> None:
+    """Limits that a few wide intervals at the first steps don't set."""
+    saved = [
+        100 * match.saved.estimate
+        for comparison in comparisons
+        for match in comparison.matching
+        if match.saved is not None
+    ]
+    if saved:
+        low, high = (float(end) for end in np.quantile([*saved, 0.0], [SMALLEST, LARGEST]))
+        room = 0.6 * (high - low) + 1
+        axes.set_ylim(low - room, high + room)
+
+
+def draw_times(event: str, arms: Sequence[Arm], timings: Sequence[Timing]) -> dict[str, bytes]:
+    """When each run of each arm reached something; hollow triangles are runs that didn't."""
+    with canvas(height=1.2 + 0.4 * len(arms)) as (figure, axes):
+        for index, timing in enumerate(timings):
+            for reached, mark in ((True, "o"), (False, ">")):
+                steps = [time.step for time in timing.times.values() if time.reached == reached]
+                face = colour(index) if reached else "none"
+                axes.plot(steps, [index] * len(steps), mark, color=colour(index), markerfacecolor=face)
+        axes.set_yticks(range(len(arms)), [arm.label for arm in arms])
+        axes.set_ylim(len(arms) - 0.5, -0.5)
+        axes.set_xlabel(f"step of: {event}")
+        return rendered(figure)
