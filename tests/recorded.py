@@ -22,6 +22,7 @@ MACHINE = {"device": "a CPU", "cores": 2}
 def provenance(name: str, seed: int, facts: dict[str, Any] | None = None, **network: Any) -> dict[str, Any]:
     """What provenance.json says."""
     return {
+        "started": "2026-01-01T00:00:00+00:00",
         "machine": MACHINE,
         "versions": {"torch": "2.13.0"},
         "commit": None,
@@ -32,6 +33,8 @@ def provenance(name: str, seed: int, facts: dict[str, Any] | None = None, **netw
             "parameters": 100,
             "parameters_by_role": {"matrix": 100},
             "flops_per_token": 600,
+            "cache_bytes_per_token": 68,
+            "activation_bytes_per_token": 1000,
             "vocabulary": 320,
             "seed": seed,
             **network,

@@ -1,8 +1,9 @@
 """The runs of one configuration, one for each seed."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from mgvr_lightning.analysis.run import Run
@@ -58,8 +59,12 @@ class Arm:
         return [(self.runs[seeds], reference.runs[seeds]) for seeds in self.runs if seeds in reference.runs]
 
 
-def arms(runs: Iterable[Run]) -> list[Arm]:
+def arms(runs: Iterable[Run], given: Mapping[Path, str] | None = None) -> list[Arm]:
     """Groups runs by configuration, in the order given.
+
+    Args:
+        runs: the runs.
+        given: run folder → label of its arm; None to name arms by what they differ in.
 
     Raises:
         InputError: two runs have the same configuration and the same seeds.
@@ -74,7 +79,8 @@ def arms(runs: Iterable[Run]) -> list[Arm]:
             )
     members = [dict(sorted(group.items())) for group in groups.values()]
     firsts = [next(iter(group.values())) for group in members]
-    return [Arm(label, group) for label, group in zip(labels(firsts), members, strict=True)]
+    names = labels(firsts) if given is None else [given[run.folder] for run in firsts]
+    return [Arm(label, group) for label, group in zip(names, members, strict=True)]
 
 
 def identity(run: Run) -> Hashable:

@@ -1,47 +1,22 @@
 """Pictures of curves over seeds; the same runs give the same bytes."""
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from io import BytesIO
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mgvr_lightning.analysis.arm import Arm
+from mgvr_lightning.analysis.canvas import canvas, rendered
 from mgvr_lightning.analysis.comparison import Comparison
 from mgvr_lightning.analysis.timing import Timing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 COLOURS = ("#4d4d4d", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31")
 """The first is the reference's; told apart with any colour vision (Okabe and Ito)."""
 SMALLEST, LARGEST = 0.02, 0.98
-
-
-@contextmanager
-def canvas(width: float = 6.4, height: float = 3.9) -> Iterator[tuple["Figure", "Axes"]]:
-    """A figure with one pair of axes."""
-    from matplotlib import rc_context  # noqa: PLC0415  (half a second that other commands need not wait)
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    with rc_context({"svg.hashsalt": "mgvr_lightning", "svg.fonttype": "path"}):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        axes = figure.subplots()
-        axes.spines[["top", "right"]].set_visible(False)
-        yield figure, axes
-
-
-def rendered(figure: "Figure") -> dict[str, bytes]:
-    """The picture as `svg` and `png`, without date and versions."""
-    found = {}
-    for kind, metadata in (("svg", {"Date": None, "Creator": None}), ("png", {"Software": None})):
-        buffer = BytesIO()
-        figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
-        found[kind] = buffer.getvalue()
-    return found
 
 
 def colour(index: int) -> str:

@@ -30,7 +30,7 @@ class Onset:
     hold: int = 2
 
     def __str__(self) -> str:
-        return f"{self.metric} {'≤' if self.falling else '≥'} {self.threshold:g}"
+        return f"{self.metric.removeprefix('val/')} {'≤' if self.falling else '≥'} {self.threshold:g}"
 
     @property
     def falling(self) -> bool:
@@ -70,7 +70,7 @@ class Gap:
     end: Onset
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.start} to {self.end})"
+        return self.name
 
     def time(self, start: Curve, end: Curve) -> Time | None:
         """Its length, which is negative where the end came first; None where it didn't begin."""
@@ -96,17 +96,17 @@ KNOWN = [
 
 GAPS = [
     Gap(
-        "from pattern to copying",
+        "pattern to copying",
         Onset("val/prefix_matching/max", 0.5),
         Onset("val/copy_accuracy", 0.9),
     ),
     Gap(
-        "from pattern to copying, in text",
+        "pattern to copying, in text",
         Onset("induction/prefix_matching/max", 0.5),
         Onset("induction/copy_accuracy", 0.9),
     ),
     Gap(
-        "plateau from one hop to two",
+        "plateau, one hop to two",
         Onset("val/one_hop_accuracy", 0.9),
         Onset("val/two_hop_accuracy", 0.9),
     ),

@@ -1,6 +1,7 @@
 """A run folder, as analysis sees it."""
 
 import json
+from collections.abc import Iterable
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -49,6 +50,8 @@ class Run:
             content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise InputError(f"{path}: not readable ({error}). Is {self.folder} a run folder?") from error
+        if "tokens_per_step" not in content:
+            raise InputError(f"{path}: written by an earlier version of this project. Train the run again.")
         return content
 
     @cached_property
@@ -162,6 +165,11 @@ def find_runs(folder: Path) -> list[Run]:
     if (folder / METRICS).is_file() or folder in names or not names:
         return [Run.find(folder)]
     return [Run.find(name) for name in sorted(names)]
+
+
+def distinct(runs: Iterable[Run]) -> list[Run]:
+    """The runs, each once."""
+    return list({run.folder.resolve(): run for run in runs}.values())
 
 
 def newest_version(folder: Path) -> Path:

@@ -1,7 +1,9 @@
 """Everything that a set of comparable runs comes to."""
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 
 from mgvr_lightning.analysis import rows
 from mgvr_lightning.analysis.arm import arms
@@ -26,6 +28,7 @@ class Summary:
         allow: names of facts in which runs may differ; see `comparable.check`.
         time_ratio: r of every comparison; None for that of the runs' own median step times.
         onsets: onsets to look for beside the known ones.
+        labels: run folder → label of its arm; None to name arms by what they differ in.
 
     Raises:
         InputError: the runs aren't comparable, or there is no such arm.
@@ -38,15 +41,16 @@ class Summary:
         allow: Collection[str] = (),
         time_ratio: float | None = None,
         onsets: Sequence[Onset] = (),
+        labels: Mapping[Path, str] | None = None,
     ) -> None:
         for run in runs:
             if not run.series(LOSS):
                 raise InputError(f"{run.folder}: no {LOSS} logged yet. Let it run first, or leave it out.")
-        found = arms(runs)
-        labels = [arm.label for arm in found]
-        if reference is not None and reference not in labels:
-            raise InputError(f"reference: no arm named {reference}. There are: {', '.join(labels)}.")
-        self.arms = sorted(found, key=lambda arm: arm.label != (reference or labels[0]))
+        found = arms(runs, labels)
+        names = [arm.label for arm in found]
+        if reference is not None and reference not in names:
+            raise InputError(f"reference: no arm named {reference}. There are: {', '.join(names)}.")
+        self.arms = sorted(found, key=lambda arm: arm.label != (reference or names[0]))
         check(self.arms, allow)
         self.time_ratio, self.onsets = time_ratio, onsets
 
@@ -103,8 +107,8 @@ class Summary:
         for metric in self.metrics:
             if _is_share(metric):
                 found[metric.removeprefix("val/")] = draw_losses(self.arms, metric, metric)
-        for number, (event, own) in enumerate(self.timings.items()):
-            found[f"onset{number}"] = draw_times(event, self.arms, own)
+        for event, own in self.timings.items():
+            found[f"onset_{re.sub('[^a-z0-9.]+', '_', event)}"] = draw_times(event, self.arms, own)
         return found
 
 

@@ -1,6 +1,7 @@
 """Times until something is reached, where some runs ended before it was."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -48,18 +49,22 @@ def median(times: Sequence[Time]) -> Interval | None:
         middle = (float(events[at[0]]) + middle) / 2
     low, high = -math.inf, math.inf
     if len(times) > 1:
-        bands = survival.confidence_interval(CONFIDENCE, method="log-log")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # it is undefined before the first event
+            bands = survival.confidence_interval(CONFIDENCE, method="log-log")
         low, high = (
-            _first_below_half(band, start) for band, start in ((bands.low, 0.0), (bands.high, math.inf))
+            _first_below_half(band, start) for band, start in ((bands.low, -math.inf), (bands.high, math.inf))
         )
     return Interval(middle, low, high, len(times))
 
 
 def logrank(times: Sequence[Time], others: Sequence[Time]) -> float | None:
-    """The p-value of the two-sided log-rank test of equal times; None where neither group got there."""
+    """The p-value of the two-sided log-rank test; None where it can't be made, as of times all equal."""
     if not any(time.reached for time in (*times, *others)):
         return None
-    return float(stats.logrank(_censored(times), _censored(others)).pvalue)
+    with np.errstate(invalid="ignore"):
+        found = float(stats.logrank(_censored(times), _censored(others)).pvalue)
+    return None if math.isnan(found) else found
 
 
 def _first_below_half(band: Any, otherwise: float) -> float:

@@ -30,7 +30,7 @@ class Table:
 
         table = RichTable(title=self.title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for index, name in enumerate(self.columns):
-            table.add_column(name, justify="right" if index else "left", overflow="fold")
+            table.add_column(name, justify="right" if index else "left", no_wrap=index == 0, overflow="fold")
         for row in self.rows:
             table.add_row(*row)
         buffer = StringIO()

@@ -109,7 +109,7 @@ def gains_table(comparisons: Sequence[Comparison]) -> Table:
                 with_interval(bits.interval, signed) if bits else NONE,
             )
         )
-    columns = ("arm", "pairs", "steps saved", "effective compute", "step time", "nats", "bits/byte")
+    columns = ("arm", "pairs", "steps saved", "compute", "step time", "nats", "bits/byte")
     note = (
         "95% intervals, paired by seeds. Steps saved and effective compute: for the lowest loss that both of "
         "a pair reach. Step time: over the reference's. Differences: at the last common step."
@@ -119,19 +119,20 @@ def gains_table(comparisons: Sequence[Comparison]) -> Table:
 
 def verdicts_table(comparisons: Sequence[Comparison]) -> Table:
     """What the intervals say."""
-    rows = [
-        (
-            comparison.variant.label,
-            found.name,
-            with_interval(found.interval, signed),
-            found.verdict,
-            {True: "yes", False: "no", None: NONE}[found.exceeds_spread],
-            needed(found),
-        )
-        for comparison in comparisons
-        for found in comparison.differences
-    ]
-    columns = ("arm", "difference in", "mean (95% interval)", "verdict", "> seed spread", "pairs needed")
+    rows: list[Sequence[str]] = []
+    for comparison in comparisons:
+        rows.append((comparison.variant.label, "", "", "", ""))
+        rows += [
+            (
+                f"  {found.name}",
+                with_interval(found.interval, signed),
+                found.verdict,
+                {True: "yes", False: "no", None: NONE}[found.exceeds_spread],
+                needed(found),
+            )
+            for found in comparison.differences
+        ]
+    columns = ("difference in", "mean", "verdict", "> seed spread", "pairs needed")
     note = (
         "Lower or higher: the interval leaves out 0. Seed spread: the reference's standard deviation. Pairs "
         "needed: to find this difference with 80% power at the 5% level."
@@ -148,23 +149,22 @@ def needed(found: Difference) -> str:
 
 def times_table(arms: Sequence[Arm], timings: Mapping[str, Sequence[Timing]]) -> Table:
     """How soon each arm reaches what is looked for; the first arm is the reference."""
-    rows = []
+    rows: list[Sequence[str]] = []
     for event, found in timings.items():
+        rows.append((event, "", "", "", ""))
         for index, (arm, timing) in enumerate(zip(arms, found, strict=True)):
-            middle = timing.median
             p_value = None if index == 0 else timing.p_value(found[0])
             ratio = None if index == 0 else timing.ratio(found[0])
             rows.append(
                 (
-                    "" if index else event,
-                    arm.label,
+                    f"  {arm.label}",
                     f"{timing.reached} of {len(timing.times)}",
-                    with_interval(middle, count),
+                    with_interval(timing.median, count),
                     with_interval(ratio, factor) if ratio else NONE,
                     NONE if p_value is None else f"{p_value:.3f}",
                 )
             )
-    columns = ("onset", "arm", "reached", "median step", "ratio", "log-rank p")
+    columns = ("onset", "reached", "median step", "ratio", "log-rank p")
     note = (
         "Medians by Kaplan and Meier; runs that didn't get there are censored. Ratio: to the reference's "
         "step, mean over pairs, where all got there."
@@ -189,5 +189,10 @@ def proof_table(comparisons: Sequence[Comparison]) -> Table:
                     f"to step {max(same):,}" if same else "not shown",
                 )
             )
-    columns = ("arm", "seed", "shared tensors that start equal", "same tokens in the same order")
-    return Table("Proof", columns, rows, "Bit for bit, by the hashes that the runs logged.")
+    columns = ("arm", "seed", "equal tensors", "same data")
+    return Table(
+        "Proof",
+        columns,
+        rows,
+        "Shared tensors that start equal bit for bit; until when both saw the same tokens in the same order.",
+    )

@@ -44,7 +44,9 @@ class Coefficients(Callback):
         """Draws `coefficients.png` into the run's folder."""
         folder = run_folder(trainer)
         if folder is not None and trainer.is_global_zero and (folder / METRICS).is_file():
-            draw(Run(folder), folder / "coefficients.png")
+            picture = draw(Run(folder))
+            if picture is not None:
+                (folder / "coefficients.png").write_bytes(picture["png"])
 
 
 def learned_paths(network: Transformer) -> dict[int, ValuePath]:

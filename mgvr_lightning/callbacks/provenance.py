@@ -16,8 +16,10 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from mgvr_lightning import __version__
+from mgvr_lightning.analysis.memory import memory_of
 from mgvr_lightning.analysis.run import PROVENANCE
 from mgvr_lightning.logger import run_folder
+from mgvr_lightning.model.activations import activation_bytes
 from mgvr_lightning.module import LanguageModule
 from mgvr_lightning.optim import parameter_counts
 
@@ -49,7 +51,7 @@ class Provenance(Callback):
             "machine": {**machine(trainer), "compiled": pl_module.compiled},
             "data": pl_module.data.facts,
             "corpus": pl_module.data.describe(),
-            "network": network_facts(pl_module),
+            "network": network_facts(pl_module, "bf16" in str(trainer.precision)),
             "tokens_per_step": pl_module.data.global_batch * pl_module.data.context,
             "initial_tensors": {
                 name: tensor_hash(tensor) for name, tensor in pl_module.network.named_parameters()
@@ -85,13 +87,17 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def network_facts(module: LanguageModule) -> dict[str, Any]:
-    """Sizes and costs."""
-    counts = parameter_counts(module.network)
+def network_facts(module: LanguageModule, bf16: bool) -> dict[str, Any]:
+    """Sizes and costs, of cache and activations in the run's precision."""
+    network, context = module.network, module.data.context
+    counts = parameter_counts(network)
+    kept = activation_bytes(network.config, module.values, network.vocabulary, context, bf16)
     return {
         "parameters": sum(counts.values()),
         "parameters_by_role": counts,
-        "flops_per_token": module.network.flops_per_token(module.data.context),
+        "flops_per_token": network.flops_per_token(context),
+        "cache_bytes_per_token": memory_of(network, torch.bfloat16 if bf16 else torch.float32).per_token,
+        "activation_bytes_per_token": kept // context,
         "vocabulary": module.vocabulary,
         "seed": module.seed,
     }

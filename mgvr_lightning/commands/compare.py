@@ -10,7 +10,7 @@ from jsonargparse import Namespace
 from jsonargparse.typing import PositiveFloat
 
 from mgvr_lightning.analysis.onset import Onset
-from mgvr_lightning.analysis.run import Run, find_runs
+from mgvr_lightning.analysis.run import distinct, find_runs
 from mgvr_lightning.analysis.summary import Summary
 from mgvr_lightning.errors import InputError
 from mgvr_lightning.parser import Parser
@@ -39,11 +39,6 @@ def main(args: list[str]) -> None:
     if config.output is not None:
         write(summary, Path(config.output))
         sys.stdout.write(f"Written to {config.output}\n")
-
-
-def distinct(runs: list[Run]) -> list[Run]:
-    """The runs, each once."""
-    return list({run.folder.resolve(): run for run in runs}.values())
 
 
 def write(summary: Summary, folder: Path) -> None:
@@ -77,7 +72,7 @@ def _parser() -> Parser:
     parser = Parser(
         prog="mgvr_lightning compare",
         description="Compares runs by their folders: steps saved, effective compute and differences in loss, "
-        "paired by seeds, with 95%% intervals. Refuses runs that saw other data.",
+        "paired by seeds, with 95% intervals. Refuses runs that saw other data.",
         default_env=True,
         env_prefix="MGVR_COMPARE",
     )

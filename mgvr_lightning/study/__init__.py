@@ -1,0 +1,1 @@
+"""Studies: many runs of `fit`, which of them are left to do, and doing them."""
