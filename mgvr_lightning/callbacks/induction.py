@@ -60,7 +60,7 @@ def repeated_tokens(sequences: int, length: int, vocabulary: int, separator: int
     kind = Repetitions(vocabulary - 1, longest // 2, longest, length, "repeated")
     ids, targets = kind.rows(Noise(0, "induction"), np.arange(sequences))
     meaning = np.array([separator, *(id for id in range(vocabulary) if id != separator)])
-    return meaning[ids], np.where(targets == IGNORE, IGNORE, meaning[targets])
+    return meaning[ids], np.where(targets == IGNORE, IGNORE, meaning[np.maximum(targets, 0)])
 
 
 @torch.no_grad()
