@@ -43,6 +43,9 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("Interrupted.\n")
         sys.exit(130)
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
     except (ValueError, MisconfigurationException) as error:
         # jsonargparse wraps what a constructor raises
         told = next((cause for cause in causes(error) if isinstance(cause, InputError)), error)

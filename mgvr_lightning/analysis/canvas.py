@@ -3,23 +3,23 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
 @contextmanager
-def canvas(width: float = 6.4, height: float = 3.9) -> Iterator[tuple["Figure", "Axes"]]:
-    """A figure with one pair of axes."""
+def canvas(width: float = 6.4, height: float = 3.9, columns: int = 1) -> Iterator[tuple["Figure", Any]]:
+    """A figure with its axes; several side by side are an array."""
     from matplotlib import rc_context  # noqa: PLC0415  (half a second that other commands need not wait)
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     with rc_context({"svg.hashsalt": "mgvr_lightning", "svg.fonttype": "path"}):
         figure = Figure(figsize=(width, height), layout="constrained")
-        axes = figure.subplots()
-        axes.spines[["top", "right"]].set_visible(False)
+        axes = figure.subplots(ncols=columns)
+        for one in figure.axes:
+            one.spines[["top", "right"]].set_visible(False)
         yield figure, axes
 
 

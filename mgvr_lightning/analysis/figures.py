@@ -9,6 +9,7 @@ import numpy as np
 from mgvr_lightning.analysis.arm import Arm
 from mgvr_lightning.analysis.canvas import canvas, rendered
 from mgvr_lightning.analysis.comparison import Comparison
+from mgvr_lightning.analysis.pair import LOSS
 from mgvr_lightning.analysis.timing import Timing
 
 if TYPE_CHECKING:
@@ -24,28 +25,48 @@ def colour(index: int) -> str:
     return COLOURS[index % len(COLOURS)]
 
 
-def draw_losses(arms: Sequence[Arm], metric: str, name: str) -> dict[str, bytes]:
-    """A metric of every arm against optimizer steps: means over seeds, and thin lines for single runs."""
+def draw_metric(arms: Sequence[Arm], metric: str) -> dict[str, bytes]:
+    """A metric of every arm against optimizer steps."""
     with canvas() as (figure, axes):
-        tops, bottoms = [], []
-        for index, arm in enumerate(arms):
-            steps, table = seed_table(arm, metric)
-            if not len(steps):
-                continue
-            for row in table:
-                axes.plot(steps, row, color=colour(index), linewidth=0.6, alpha=0.35)
-            means = table.mean(axis=0)
-            label = f"{arm.label} ({len(table)} seed{'s' if len(table) > 1 else ''})"
-            axes.plot(steps, means, "o-", markersize=2.5, color=colour(index), label=label)
-            finite = means[np.isfinite(means)]
-            tops.append(np.quantile(finite, LARGEST) if len(finite) else math.nan)
-            bottoms.append(finite.min() if len(finite) else math.nan)
-        if tops and metric.endswith("loss"):
-            low, high = np.nanmin(bottoms), np.nanmax(tops)
-            axes.set_ylim(low - 0.05 * (high - low), high)
-        axes.set(xlabel="optimizer step", ylabel=name)
-        axes.legend(frameon=False)
+        plot_metric(axes, arms, metric, metric)
         return rendered(figure)
+
+
+def draw_comparison(arms: Sequence[Arm], comparisons: Sequence[Comparison]) -> dict[str, bytes]:
+    """The loss of every arm, and beside it the steps saved."""
+    with canvas(10.4, 3.9, columns=2) as (figure, (left, right)):
+        plot_metric(left, arms, LOSS, "validation loss, nats per token")
+        plot_matching(right, comparisons)
+        return rendered(figure)
+
+
+def draw_loss(arms: Sequence[Arm]) -> dict[str, bytes]:
+    """The loss of every arm."""
+    with canvas() as (figure, axes):
+        plot_metric(axes, arms, LOSS, "validation loss, nats per token")
+        return rendered(figure)
+
+
+def plot_metric(axes: "Axes", arms: Sequence[Arm], metric: str, name: str) -> None:
+    """A metric against optimizer steps: means over seeds, and thin lines for single runs."""
+    tops, bottoms = [], []
+    for index, arm in enumerate(arms):
+        steps, table = seed_table(arm, metric)
+        if not len(steps):
+            continue
+        for row in table:
+            axes.plot(steps, row, color=colour(index), linewidth=0.6, alpha=0.35)
+        means = table.mean(axis=0)
+        label = f"{arm.label} ({len(table)} seed{'s' if len(table) > 1 else ''})"
+        axes.plot(steps, means, "o-", markersize=2.5, color=colour(index), label=label)
+        finite = means[np.isfinite(means)]
+        tops.append(np.quantile(finite, LARGEST) if len(finite) else math.nan)
+        bottoms.append(finite.min() if len(finite) else math.nan)
+    if tops and metric.endswith("loss"):
+        low, high = np.nanmin(bottoms), np.nanmax(tops)
+        axes.set_ylim(low - 0.05 * (high - low), high)
+    axes.set(xlabel="optimizer step", ylabel=name)
+    axes.legend(frameon=False)
 
 
 def seed_table(arm: Arm, metric: str) -> tuple[Any, Any]:
@@ -56,35 +77,33 @@ def seed_table(arm: Arm, metric: str) -> tuple[Any, Any]:
     return np.array(steps), np.array(values, dtype=np.float64)
 
 
-def draw_matching(comparisons: Sequence[Comparison]) -> dict[str, bytes]:
+def plot_matching(axes: "Axes", comparisons: Sequence[Comparison]) -> None:
     """Steps saved at the reference's loss at each of its steps, with 95% bands and the break-even lines.
 
     Where a pair isn't there yet, a hollow mark stands for the median; nothing where half of them aren't.
     """
-    with canvas() as (figure, axes):
-        axes.axhline(0, color=colour(0), linewidth=1)
-        for index, comparison in enumerate(comparisons, 1):
-            known = [match for match in comparison.matching if match.saved is not None]
-            steps = [match.step for match in known]
-            saved = [100 * match.saved.estimate for match in known if match.saved]
-            axes.plot(steps, saved, "-", color=colour(index), label=comparison.variant.label)
-            for censored in (False, True):
-                here = [i for i, match in enumerate(known) if bool(match.censored) == censored]
-                face = "none" if censored else colour(index)
-                marks = ([steps[i] for i in here], [saved[i] for i in here])
-                axes.plot(*marks, "o", markersize=3.5, color=colour(index), markerfacecolor=face)
-            draw_band(axes, comparison, index)
-            if comparison.time_ratio is not None:
-                even = 100 * (1 - 1 / comparison.time_ratio)
-                label = f"its break-even at {comparison.time_ratio:.3f} × the step time"
-                axes.axhline(even, linewidth=0.9, linestyle="--", color=colour(index), label=label)
-        frame(axes, comparisons)
-        axes.set(
-            xlabel=f"step s of {comparisons[0].reference.label}",
-            ylabel="steps saved at its loss at step s, %",
-        )
-        axes.legend(frameon=False, fontsize="small")
-        return rendered(figure)
+    axes.axhline(0, color=colour(0), linewidth=1)
+    for index, comparison in enumerate(comparisons, 1):
+        known = [match for match in comparison.matching if match.saved is not None]
+        steps = [match.step for match in known]
+        saved = [100 * match.saved.estimate for match in known if match.saved]
+        axes.plot(steps, saved, "-", color=colour(index), label=comparison.variant.label)
+        for censored in (False, True):
+            here = [i for i, match in enumerate(known) if bool(match.censored) == censored]
+            face = "none" if censored else colour(index)
+            marks = ([steps[i] for i in here], [saved[i] for i in here])
+            axes.plot(*marks, "o", markersize=3.5, color=colour(index), markerfacecolor=face)
+        draw_band(axes, comparison, index)
+        if comparison.time_ratio is not None:
+            even = 100 * (1 - 1 / comparison.time_ratio)
+            label = f"its break-even at {comparison.time_ratio:.3f} × the step time"
+            axes.axhline(even, linewidth=0.9, linestyle="--", color=colour(index), label=label)
+    frame(axes, comparisons)
+    axes.set(
+        xlabel=f"step s of {comparisons[0].reference.label}",
+        ylabel="steps saved at its loss at step s, %",
+    )
+    axes.legend(frameon=False, fontsize="small")
 
 
 def draw_band(axes: "Axes", comparison: Comparison, index: int) -> None:

@@ -9,7 +9,7 @@ from mgvr_lightning.analysis import rows
 from mgvr_lightning.analysis.arm import arms
 from mgvr_lightning.analysis.comparable import check
 from mgvr_lightning.analysis.comparison import BITS, Comparison
-from mgvr_lightning.analysis.figures import draw_losses, draw_matching, draw_times
+from mgvr_lightning.analysis.figures import draw_comparison, draw_loss, draw_metric, draw_times
 from mgvr_lightning.analysis.onset import Onset
 from mgvr_lightning.analysis.pair import LOSS
 from mgvr_lightning.analysis.run import Run
@@ -101,12 +101,13 @@ class Summary:
     @cached_property
     def figures(self) -> dict[str, dict[str, bytes]]:
         """Name → the picture as `svg` and `png`."""
-        found = {"loss": draw_losses(self.arms, LOSS, "validation loss, nats per token")}
         if self.comparisons:
-            found["steps_saved"] = draw_matching(self.comparisons)
+            found = {"comparison": draw_comparison(self.arms, self.comparisons)}
+        else:
+            found = {"loss": draw_loss(self.arms)}
         for metric in self.metrics:
             if _is_share(metric):
-                found[metric.removeprefix("val/")] = draw_losses(self.arms, metric, metric)
+                found[metric.removeprefix("val/")] = draw_metric(self.arms, metric)
         for event, own in self.timings.items():
             found[f"onset_{re.sub('[^a-z0-9.]+', '_', event)}"] = draw_times(event, self.arms, own)
         return found

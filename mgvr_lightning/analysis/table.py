@@ -15,12 +15,14 @@ class Table:
         columns: names of the columns.
         rows: the cells, the first of which names the row.
         note: what is to be known about it.
+        texts: whether all cells are texts, to be read from the left; otherwise all but the first are numbers.
     """
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
+    texts: bool = False
 
     def text(self, width: int) -> str:
         """For a terminal of so many columns."""
@@ -30,7 +32,12 @@ class Table:
 
         table = RichTable(title=self.title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for index, name in enumerate(self.columns):
-            table.add_column(name, justify="right" if index else "left", no_wrap=index == 0, overflow="fold")
+            table.add_column(
+                name,
+                justify="left" if self.texts or not index else "right",
+                no_wrap=index == 0,
+                overflow="fold",
+            )
         for row in self.rows:
             table.add_row(*row)
         buffer = StringIO()
@@ -42,7 +49,10 @@ class Table:
 
     def markdown(self) -> str:
         """For Markdown, without the title."""
-        lines = [_row(self.columns), _row(["---", *["---:"] * (len(self.columns) - 1)])]
+        lines = [
+            _row(self.columns),
+            _row(["---", *["---" if self.texts else "---:"] * (len(self.columns) - 1)]),
+        ]
         lines += [_row([cell.replace("\n", "<br>").replace("|", "\\|") for cell in row]) for row in self.rows]
         return "\n".join(lines) + "\n" + (f"\n{self.note}\n" if self.note else "")
 
@@ -53,7 +63,8 @@ class Table:
             f"<tr>{''.join(f'<td>{_lines(cell)}</td>' for cell in row)}</tr>\n" for row in self.rows
         )
         note = f"<p>{escape(self.note)}</p>\n" if self.note else ""
-        return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n{note}"
+        kind = ' class="texts"' if self.texts else ""
+        return f"<table{kind}>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n{note}"
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -29,7 +29,7 @@ def factor(value: float) -> str:
 
 def signed(value: float) -> str:
     """A difference of losses."""
-    return f"{value:+.4f}"
+    return f"{value:+.4f}".replace("-", "−")
 
 
 def count(value: float) -> str:
@@ -41,7 +41,7 @@ def with_interval(interval: Interval | None, form: Format) -> str:
     """The estimate, and its interval below it."""
     if interval is None:
         return "not reached"
-    if math.isnan(interval.low):
+    if not any(map(math.isfinite, (interval.low, interval.high))):
         return form(interval.estimate)
     ends = [form(end) if math.isfinite(end) else NONE for end in (interval.low, interval.high)]
     return f"{form(interval.estimate)}\n{ends[0]} to {ends[1]}"

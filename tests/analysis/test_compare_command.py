@@ -49,7 +49,7 @@ def test_three_presets_of_two_seeds_fit_a_terminal_of_80_columns(
     for preset in PRESETS:
         assert preset in printed
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert {"losses.csv", "steps_saved.csv", "differences.csv", "loss.svg", "steps_saved.png"} <= names
+    assert {"losses.csv", "steps_saved.csv", "differences.csv", "comparison.svg", "comparison.png"} <= names
 
 
 def test_the_folder_above_the_runs_will_do(capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,7 +41,7 @@ def test_a_page_needs_no_other_file_and_markdown_links_its_pictures(tmp_path: Pa
         assert word in page
     text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     linked = re.findall(r"\]\((figures/[^)]+)\)", text)
-    assert {"figures/loss.svg", "figures/steps_saved.svg", "figures/coefficients_mgvr.svg"} <= set(linked)
+    assert {"figures/comparison.svg", "figures/coefficients_mgvr.svg"} <= set(linked)
     assert all((tmp_path / "out" / path).is_file() for path in linked)
 
 

@@ -59,7 +59,7 @@ def provenance_table(runs: Sequence[Run]) -> Table:
         for name, value in _facts(run).items():
             facts.setdefault(name, []).append(value)
     rows = [(name, "\n".join(dict.fromkeys(values))) for name, values in facts.items()]
-    return Table("Made with", ("", "value"), rows)
+    return Table("Made with", ("", "value"), rows, texts=True)
 
 
 def _facts(run: Run) -> dict[str, str]:
@@ -81,7 +81,7 @@ def runs_table(arms: Sequence[Arm], root: str) -> Table:
         for arm in arms
         for run in arm.runs.values()
     ]
-    return Table("Runs", ("folder", "started", "command"), rows)
+    return Table("Runs", ("folder", "started", "command"), rows, texts=True)
 
 
 def _command(run: Run) -> str:

@@ -15,6 +15,7 @@ h2 { border-bottom: 1px solid #ddd; padding-bottom: .2rem; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .7rem; border-bottom: 1px solid #eee; text-align: right; vertical-align: top; }
 th:first-child, td:first-child { text-align: left; white-space: pre; }
+.texts th, .texts td { text-align: left; }
 thead th { border-bottom: 1px solid #999; }
 img { max-width: 100%; height: auto; display: block; }
 p { color: #555; max-width: 46rem; }

@@ -13,7 +13,7 @@ from mgvr_lightning.analysis.tables import NONE
 
 CAPTIONS = {
     "loss": "Validation loss",
-    "steps_saved": "Steps saved at the reference's loss, with 95% intervals",
+    "comparison": "Validation loss, and the steps saved at the reference's loss with 95% intervals",
 }
 
 
