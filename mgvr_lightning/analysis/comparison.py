@@ -152,7 +152,7 @@ class Comparison:
 
     def _at_last_step(self, metric: str, name: str) -> Difference:
         values = [
-            [run.series(metric).get(int(self.last_step), math.nan) for run in (pair.run, pair.reference)]
+            [run.value(metric, int(self.last_step)) for run in (pair.run, pair.reference)]
             for pair in self.pairs
         ]
         references = [other for _, other in values]

@@ -78,6 +78,8 @@ class Pair:
         way, and of a run against itself it is as often above 1 as below.
         """
         ours, theirs = self.curve, self.reference_curve
+        if not all(np.isfinite(curve.losses).any() for curve in (ours, theirs)):
+            return math.nan
         level = max(float(np.nanmin(ours.losses)), float(np.nanmin(theirs.losses)))
         one, other = ours.steps_to(level), theirs.steps_to(level)
         return math.nan if one is None or not other else one / other

@@ -1,6 +1,7 @@
 """A run folder, as analysis sees it."""
 
 import json
+import math
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import pairwise
@@ -119,6 +120,11 @@ class Run:
         """Step → value of a metric, in order of steps; where a step was logged twice the last one counts."""
         values = {record["step"]: record[key] for record in self.records if key in record}
         return dict(sorted(values.items()))
+
+    def value(self, key: str, step: int) -> float:
+        """A metric at a step; NaN where it wasn't logged or wasn't finite."""
+        found = self.series(key).get(step)
+        return math.nan if found is None else float(found)
 
     def curve(self, key: str = "val/loss") -> Curve:
         """A metric against optimizer steps."""

@@ -41,6 +41,8 @@ def with_interval(interval: Interval | None, form: Format) -> str:
     """The estimate, and its interval below it."""
     if interval is None:
         return "not reached"
+    if math.isnan(interval.estimate):
+        return NONE
     if not any(map(math.isfinite, (interval.low, interval.high))):
         return form(interval.estimate)
     ends = [form(end) if math.isfinite(end) else NONE for end in (interval.low, interval.high)]
@@ -65,7 +67,7 @@ def arms_table(arms: Sequence[Arm]) -> Table:
             )
         )
     columns = ("arm", "parameters", "seeds", "steps", "loss, nats", "bits/byte", "s/step")
-    note = "Losses: means over seeds at the last validation, ± their standard deviation."
+    note = "Losses: means over seeds at each run's last validation, ± their standard deviation."
     return Table("Arms", columns, rows, note)
 
 
@@ -79,8 +81,7 @@ def progress(run: Run) -> str:
 
 def last(run: Run, metric: str) -> float:
     """The last value of a metric; NaN if it was never logged."""
-    values = list(run.series(metric).values())
-    return math.nan if not values or values[-1] is None else float(values[-1])
+    return run.value(metric, max(run.series(metric), default=0))
 
 
 def mean_and_deviation(values: Sequence[float], digits: int) -> str:

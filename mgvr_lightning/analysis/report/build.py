@@ -1,9 +1,10 @@
 """Reports of run folders and of studies."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mgvr_lightning.analysis.pair import LOSS
 from mgvr_lightning.analysis.report.document import Document
 from mgvr_lightning.analysis.report.sections import comparison_section, pilot_table, trials_table
 from mgvr_lightning.analysis.run import METRICS, Run
@@ -42,11 +43,12 @@ def report_study(
     shown = 0
     for cell in cells:
         own = {job["name"]: job["arm"] for job in jobs if job["cell"] == cell}
-        runs = {name: run for name in own if (run := found[name]) is not None and run.series("val/loss")}
+        runs = {name: run for name in own if (run := found[name]) is not None and run.series(LOSS)}
         if runs:
             shown += 1
             labels = {run.folder: own[name] for name, run in runs.items()}
             ordered = sorted(runs.values(), key=lambda run: plan["arms"].index(labels[run.folder]))
+            ordered = paired(ordered, labels, reference or labels[ordered[0].folder])
             summary = Summary(ordered, reference, allow, labels=labels)
             prefix = f"{'_'.join(c if c.isalnum() else '_' for c in cell)}_" if cell else ""
             comparison_section(document, summary, cell, prefix, folder)
@@ -57,6 +59,12 @@ def report_study(
     if plan.get("trials"):
         document.add(trials_table(plan["trials"], plan["judged"]))
     return document
+
+
+def paired(runs: Sequence[Run], labels: Mapping[Path, str], reference: str) -> list[Run]:
+    """Those of the reference, and of the others those that have its seeds: a study may be half done."""
+    seeds = {run.seeds for run in runs if labels[run.folder] == reference}
+    return [run for run in runs if not seeds or run.seeds in seeds]
 
 
 def run_of(folder: Path, name: str) -> Run | None:
