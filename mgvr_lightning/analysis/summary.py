@@ -109,7 +109,8 @@ class Summary:
             if _is_share(metric):
                 found[metric.removeprefix("val/")] = draw_metric(self.arms, metric)
         for event, own in self.timings.items():
-            found[f"onset_{re.sub('[^a-z0-9.]+', '_', event)}"] = draw_times(event, self.arms, own)
+            if any(timing.reached for timing in own):
+                found[f"onset_{re.sub('[^a-z0-9.]+', '_', event)}"] = draw_times(event, self.arms, own)
         return found
 
 

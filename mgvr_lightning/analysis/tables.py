@@ -19,7 +19,7 @@ Format = Callable[[float], str]
 
 def percent(value: float) -> str:
     """A share with one digit of a per cent."""
-    return f"{100 * value:.1f}%"
+    return f"{100 * value:.1f}%".replace("-", "−")
 
 
 def factor(value: float) -> str:
@@ -125,7 +125,7 @@ def verdicts_table(comparisons: Sequence[Comparison]) -> Table:
         rows.append((comparison.variant.label, "", "", "", ""))
         rows += [
             (
-                f"  {found.name}",
+                f"  {found.name.removeprefix('val/')}",
                 with_interval(found.interval, signed),
                 found.verdict,
                 {True: "yes", False: "no", None: NONE}[found.exceeds_spread],
@@ -133,10 +133,10 @@ def verdicts_table(comparisons: Sequence[Comparison]) -> Table:
             )
             for found in comparison.differences
         ]
-    columns = ("difference in", "mean", "verdict", "> seed spread", "pairs needed")
+    columns = ("difference in", "mean", "verdict", "> spread", "needed")
     note = (
-        "Lower or higher: the interval leaves out 0. Seed spread: the reference's standard deviation. Pairs "
-        "needed: to find this difference with 80% power at the 5% level."
+        "Lower or higher: the interval leaves out 0. Spread: the reference's standard deviation over seeds. "
+        "Needed: pairs that find this difference with 80% power at the 5% level."
     )
     return Table("What the intervals say", columns, rows, note)
 
@@ -152,6 +152,11 @@ def times_table(arms: Sequence[Arm], timings: Mapping[str, Sequence[Timing]]) ->
     """How soon each arm reaches what is looked for; the first arm is the reference."""
     rows: list[Sequence[str]] = []
     for event, found in timings.items():
+        if not any(timing.reached for timing in found):
+            rows.append(
+                (event, f"0 of {sum(len(timing.times) for timing in found)}", "not reached", NONE, NONE)
+            )
+            continue
         rows.append((event, "", "", "", ""))
         for index, (arm, timing) in enumerate(zip(arms, found, strict=True)):
             p_value = None if index == 0 else timing.p_value(found[0])

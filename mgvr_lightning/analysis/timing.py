@@ -61,7 +61,8 @@ def timings(arms: Sequence[Arm], given: Sequence[Onset] = ()) -> dict[str, list[
     logged = set.intersection(*(run.metrics for arm in arms for run in arm.runs.values()))
     wanted: list[Onset | Gap] = [onset for onset in (*KNOWN, *given) if onset.metric in logged]
     wanted += [gap for gap in GAPS if {gap.start.metric, gap.end.metric} <= logged]
-    return {str(event): [Timing(_times(event, arm)) for arm in arms] for event in wanted}
+    found = {str(event): [Timing(_times(event, arm)) for arm in arms] for event in wanted}
+    return {event: own for event, own in found.items() if any(timing.times for timing in own)}
 
 
 def _times(event: Onset | Gap, arm: Arm) -> dict[Seeds, Time]:
