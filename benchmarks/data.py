@@ -28,8 +28,8 @@ import tokenizers
 
 from mgvr_lightning.analysis.run import Run
 from mgvr_lightning.callbacks.provenance import processor
-from mgvr_lightning.commands.prepare import parse_data
 from mgvr_lightning.data.batch import TrainBatches
+from mgvr_lightning.data.parse import parse_data
 from mgvr_lightning.data.preparation import prepare
 from mgvr_lightning.data.text import Text
 from mgvr_lightning.data.token_data import TokenData

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from importlib import import_module
 
-COMMANDS = ("compare", "core", "memory", "prepare", "report", "study")
+COMMANDS = ("benchmark", "compare", "core", "memory", "prepare", "report", "study")
 """Those that aren't LightningCLI's; each is a module of `commands`."""
 
 NOISE = (

@@ -15,7 +15,6 @@ IRRELEVANT = (
     "ckpt_path",
     "config",
     "data",
-    "induction",
     "matching",
     "model.compile",
     "model.sampling",
@@ -67,11 +66,17 @@ def arms(runs: Iterable[Run], given: Mapping[Path, str] | None = None) -> list[A
         given: run folder → label of its arm; None to name arms by what they differ in.
 
     Raises:
-        InputError: two runs have the same configuration and the same seeds.
+        InputError: two runs of an arm have the same seeds, or other options.
     """
     groups: dict[Hashable, dict[Seeds, Run]] = {}
     for run in runs:
-        group = groups.setdefault(identity(run), {})
+        group = groups.setdefault(identity(run) if given is None else given[run.folder], {})
+        first = next(iter(group.values()), run)
+        if identity(first) != identity(run):
+            raise InputError(
+                f"{run.folder}: has other options than {first.folder} of the same arm "
+                f"({differences(relevant(run), [relevant(first)])})."
+            )
         other = group.setdefault(run.seeds, run)
         if other.folder != run.folder:
             raise InputError(

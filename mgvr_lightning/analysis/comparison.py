@@ -161,9 +161,12 @@ class Comparison:
         )
 
     def _at_cost(self, name: str, ratio: Callable[[Pair], float]) -> Difference:
-        values = [pair.difference_at(ratio(pair)) for pair in self.pairs]
-        ends = [float(pair.reference_curve.losses[-1]) for pair in self.pairs]
-        return difference(f"{self.metric} at equal {name}", values, ends)
+        values = [pair.losses_at(ratio(pair)) for pair in self.pairs]
+        return difference(
+            f"{self.metric} at equal {name}",
+            [own - other for own, other in values],
+            [other for _, other in values],
+        )
 
 
 def difference(name: str, values: Sequence[float], references: Sequence[float]) -> Difference:

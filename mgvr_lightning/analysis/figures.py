@@ -1,14 +1,15 @@
 """Pictures of curves over seeds; the same runs give the same bytes."""
 
-import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mgvr_lightning.analysis.arm import Arm
 from mgvr_lightning.analysis.canvas import canvas, rendered
 from mgvr_lightning.analysis.comparison import Comparison
+from mgvr_lightning.analysis.curve import Curve
 from mgvr_lightning.analysis.pair import LOSS
 from mgvr_lightning.analysis.timing import Timing
 
@@ -51,30 +52,28 @@ def plot_metric(axes: "Axes", arms: Sequence[Arm], metric: str, name: str) -> No
     """A metric against optimizer steps: means over seeds, and thin lines for single runs."""
     tops, bottoms = [], []
     for index, arm in enumerate(arms):
-        steps, table = seed_table(arm, metric)
-        if not len(steps):
-            continue
-        for row in table:
-            axes.plot(steps, row, color=colour(index), linewidth=0.6, alpha=0.35)
-        means = table.mean(axis=0)
-        label = f"{arm.label} ({len(table)} seed{'s' if len(table) > 1 else ''})"
+        curves = [run.curve(metric) for run in arm.runs.values()]
+        for curve in curves:
+            axes.plot(curve.steps, curve.losses, color=colour(index), linewidth=0.6, alpha=0.35)
+        steps, means = mean_curve(curves)
+        label = f"{arm.label} ({len(curves)} seed{'s' if len(curves) > 1 else ''})"
         axes.plot(steps, means, "o-", markersize=2.5, color=colour(index), label=label)
         finite = means[np.isfinite(means)]
-        tops.append(np.quantile(finite, LARGEST) if len(finite) else math.nan)
-        bottoms.append(finite.min() if len(finite) else math.nan)
+        if len(finite):
+            tops.append(float(np.quantile(finite, LARGEST)))
+            bottoms.append(float(finite.min()))
     if tops and metric.endswith("loss"):
-        low, high = np.nanmin(bottoms), np.nanmax(tops)
-        axes.set_ylim(low - 0.05 * (high - low), high)
+        low, high = min(bottoms), max(tops)
+        axes.set_ylim(low - 0.05 * (high - low) - 1e-9, high + 1e-9)
     axes.set(xlabel="optimizer step", ylabel=name)
     axes.legend(frameon=False)
 
 
-def seed_table(arm: Arm, metric: str) -> tuple[Any, Any]:
-    """Steps (n,) that all runs of an arm were evaluated at, and values (seeds, n)."""
-    series = [run.series(metric) for run in arm.runs.values()]
-    steps = sorted(set.intersection(*map(set, series)))
-    values = [[one[step] for step in steps] for one in series]
-    return np.array(steps), np.array(values, dtype=np.float64)
+def mean_curve(curves: Sequence[Curve]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The steps, (n,), that all curves have, and the means there."""
+    steps = np.array(sorted(set.intersection(*(set(curve.steps) for curve in curves))))
+    values = [curve.losses[np.isin(curve.steps, steps)] for curve in curves]
+    return steps, np.mean(values, axis=0)
 
 
 def plot_matching(axes: "Axes", comparisons: Sequence[Comparison]) -> None:

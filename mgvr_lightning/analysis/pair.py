@@ -84,16 +84,16 @@ class Pair:
         one, other = ours.steps_to(level), theirs.steps_to(level)
         return math.nan if one is None or not other else one / other
 
-    def difference_at(self, cost_ratio: float) -> float:
-        """The variant's loss minus the reference's, once both have spent what the cheaper run spent in all.
+    def losses_at(self, cost_ratio: float) -> tuple[float, float]:
+        """The variant's loss and the reference's, once both have spent what the cheaper run spent in all.
 
         Args:
             cost_ratio: cost of the variant's step over the reference's; 1 for equal steps.
         """
         ours, theirs = self.curve, self.reference_curve
         budget = min(float(ours.steps[-1]) * cost_ratio, float(theirs.steps[-1]))  # in the reference's steps
-        one = np.interp(budget / cost_ratio, ours.steps, ours.losses)
-        return float(one - np.interp(budget, theirs.steps, theirs.losses))
+        one = float(np.interp(budget / cost_ratio, ours.steps, ours.losses))
+        return one, float(np.interp(budget, theirs.steps, theirs.losses))
 
 
 def flops_per_step(run: Run) -> float:
@@ -102,8 +102,9 @@ def flops_per_step(run: Run) -> float:
 
 
 def time_ratio(run: Run, reference: Run) -> float | None:
-    """r, the ratio of median step times; None where the machines differ or nothing was timed."""
+    """r, the ratio of median step times; None where machines differ or nothing was timed."""
     ours, theirs = run.step_seconds(), reference.step_seconds()
-    if ours is None or theirs is None or run.provenance["machine"] != reference.provenance["machine"]:
+    same = run.provenance["machine"] == reference.provenance["machine"]
+    if ours is None or theirs is None or not (same and run.one_machine and reference.one_machine):
         return None
     return ours / theirs

@@ -93,9 +93,9 @@ def differences(comparisons: Sequence[Comparison]) -> str:
 def times(arms: Sequence[Arm], timings: Mapping[str, Sequence[Timing]]) -> str:
     """When each run reached what is looked for."""
     rows = [
-        (event, arm.label, *seeds, time.step, int(time.reached))
+        (event, arm.label, *seeds, time.step, int(time.reached), int(arm.runs[seeds].stopped))
         for event, found in timings.items()
         for arm, timing in zip(arms, found, strict=True)
         for seeds, time in timing.times.items()
     ]
-    return as_csv(("onset", "arm", "seed", "data_seed", "step", "reached"), rows)
+    return as_csv(("onset", "arm", "seed", "data_seed", "step", "reached", "stopped"), rows)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import pairwise
@@ -12,6 +13,7 @@ import numpy as np
 import yaml
 
 from mgvr_lightning.analysis.curve import Curve
+from mgvr_lightning.analysis.plan_file import PLAN, read_plan, reported
 from mgvr_lightning.errors import InputError
 
 METRICS = "metrics.jsonl"
@@ -19,6 +21,8 @@ PROVENANCE = "provenance.json"
 SETTINGS = "config.yaml"
 PLANNED = "run/planned_steps"
 FINISHED = "run/finished"
+ALL_STEPS = "all steps"
+MACHINE = "run/machine"
 
 
 class Run:
@@ -71,7 +75,7 @@ class Run:
         command = self.provenance["command"]
         given = [file for option, file in pairwise(command) if option in ("-c", "--config")]
         given += [option.split("=", 1)[1] for option in command if option.startswith("--config=")]
-        return [Path(file).stem for file in given]
+        return [re.split(r"[\\/]", file)[-1].rsplit(".", 1)[0] for file in given]
 
     @property
     def seeds(self) -> tuple[int, int]:
@@ -98,7 +102,18 @@ class Run:
     @property
     def step(self) -> int:
         """The last optimizer step that something is known of."""
-        return max((record["step"] for record in self.records), default=0)
+        return max((record["step"] for record in self.records if not ahead(record)), default=0)
+
+    @property
+    def one_machine(self) -> bool:
+        """Whether every part of it ran on the same machine, as far as it says."""
+        return len({record[MACHINE] for record in self.records if MACHINE in record}) <= 1
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was told to stop, having shown what it was for."""
+        ends = self.series(FINISHED)
+        return self.finished and list(ends.values())[-1] != ALL_STEPS
 
     @property
     def finished(self) -> bool:
@@ -150,6 +165,11 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     return records
 
 
+def ahead(record: dict[str, Any]) -> bool:
+    """Whether a record stands at a step of a reference, which its own run may not have reached."""
+    return all(key == "step" or key.startswith("matching/") for key in record)
+
+
 def flat(content: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested options by their dotted names."""
     found: dict[str, Any] = {}
@@ -164,9 +184,17 @@ def flat(content: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 def find_runs(folder: Path) -> list[Run]:
     """The run in a folder, or of that name, or the newest version of every run below it.
 
+    Of a study it is those that are reported; pilot and trials are not.
+
     Raises:
         InputError: there is none.
     """
+    if (folder / PLAN).is_file():
+        jobs = [folder / job["name"] for job in reported(read_plan(folder))]
+        begun = [name for name in jobs if any(name.glob(f"version_*/{METRICS}"))]
+        if not begun:
+            raise InputError(f"{folder}: none of the study's runs has begun. Let it run first.")
+        return [Run.find(name) for name in begun]
     names = {path.parent.parent for path in folder.glob(f"**/version_*/{METRICS}")}
     if (folder / METRICS).is_file() or folder in names or not names:
         return [Run.find(folder)]

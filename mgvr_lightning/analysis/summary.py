@@ -1,6 +1,5 @@
 """Everything that a set of comparable runs comes to."""
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +9,7 @@ from mgvr_lightning.analysis.arm import arms
 from mgvr_lightning.analysis.comparable import check
 from mgvr_lightning.analysis.comparison import BITS, Comparison
 from mgvr_lightning.analysis.figures import draw_comparison, draw_loss, draw_metric, draw_times
+from mgvr_lightning.analysis.file_name import file_name
 from mgvr_lightning.analysis.onset import Onset
 from mgvr_lightning.analysis.pair import LOSS
 from mgvr_lightning.analysis.run import Run
@@ -110,7 +110,7 @@ class Summary:
                 found[metric.removeprefix("val/")] = draw_metric(self.arms, metric)
         for event, own in self.timings.items():
             if any(timing.reached for timing in own):
-                found[f"onset_{re.sub('[^a-z0-9.]+', '_', event)}"] = draw_times(event, self.arms, own)
+                found[f"onset_{file_name(event)}"] = draw_times(event, self.arms, own)
         return found
 
 

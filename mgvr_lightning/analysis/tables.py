@@ -165,7 +165,9 @@ def times_table(arms: Sequence[Arm], timings: Mapping[str, Sequence[Timing]]) ->
                 (
                     f"  {arm.label}",
                     f"{timing.reached} of {len(timing.times)}",
-                    with_interval(timing.median, count),
+                    f"{timing.stopped} stopped before"
+                    if timing.stopped
+                    else with_interval(timing.median, count),
                     with_interval(ratio, factor) if ratio else NONE,
                     NONE if p_value is None else f"{p_value:.3f}",
                 )

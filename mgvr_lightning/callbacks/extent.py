@@ -2,7 +2,7 @@
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from mgvr_lightning.analysis.run import FINISHED, PLANNED
+from mgvr_lightning.analysis.run import ALL_STEPS, FINISHED, PLANNED
 from mgvr_lightning.logger import log
 
 
@@ -16,4 +16,4 @@ class Extent(Callback):
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Says that it went there; a run that something else stopped isn't finished."""
         if trainer.global_step >= trainer.max_steps:
-            log(trainer, {FINISHED: "all steps"})
+            log(trainer, {FINISHED: ALL_STEPS})

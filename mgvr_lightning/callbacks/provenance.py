@@ -17,8 +17,8 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from mgvr_lightning import __version__
 from mgvr_lightning.analysis.memory import memory_of
-from mgvr_lightning.analysis.run import PROVENANCE
-from mgvr_lightning.logger import run_folder
+from mgvr_lightning.analysis.run import MACHINE, PROVENANCE
+from mgvr_lightning.logger import log, run_folder
 from mgvr_lightning.model.activations import activation_bytes
 from mgvr_lightning.module import LanguageModule
 from mgvr_lightning.optim import parameter_counts
@@ -39,16 +39,20 @@ class Provenance(Callback):
     """Writes `provenance.json` when a run starts: versions, machine, data, network and initial weights."""
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Writes the file, on rank 0 and not again when a run is resumed."""
+        """Writes the file, on rank 0 and not when a run is resumed, and logs the machine at every start."""
         assert isinstance(pl_module, LanguageModule)
         folder = run_folder(trainer)
-        if folder is None or not trainer.is_global_zero or (folder / PROVENANCE).exists():
+        if folder is None or not trainer.is_global_zero:
+            return
+        here = {**machine(trainer), "compiled": pl_module.compiled}
+        log(trainer, {MACHINE: blake2b(json.dumps(here).encode(), digest_size=8).hexdigest()})
+        if (folder / PROVENANCE).exists():
             return
         content = {
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
             "versions": {"mgvr_lightning": __version__, "python": platform.python_version(), **_versions()},
             "commit": commit(),
-            "machine": {**machine(trainer), "compiled": pl_module.compiled},
+            "machine": here,
             "data": pl_module.data.facts,
             "corpus": pl_module.data.describe(),
             "network": network_facts(pl_module, "bf16" in str(trainer.precision)),

@@ -3,12 +3,12 @@
 import sys
 from pathlib import Path
 
+from mgvr_lightning.analysis.plan_file import PLAN, read_plan
 from mgvr_lightning.analysis.report.build import report_runs, report_study
 from mgvr_lightning.analysis.report.document import Document
 from mgvr_lightning.analysis.run import distinct, find_runs
 from mgvr_lightning.errors import InputError
 from mgvr_lightning.parser import Parser
-from mgvr_lightning.study.plan import PLAN, read_plan
 
 
 def main(args: list[str]) -> None:
@@ -30,7 +30,7 @@ def main(args: list[str]) -> None:
         document: Document = report_study(folders[0], read_plan(folders[0]), config.reference, config.allow)
     else:
         runs = distinct([run for folder in folders for run in find_runs(folder)])
-        document = report_runs(runs, config.reference, config.allow, Path())
+        document = report_runs(runs, config.reference, config.allow)
     document.write(output)
     sys.stdout.write(f"Written: {output / 'report.html'}, {output / 'report.md'}\n")
 

@@ -59,7 +59,9 @@ def _run(plan: Plan, launcher: Launcher) -> list[Job]:
         for jobs in phases(plan):
             planned += jobs
             plan.write(planned)
-            failed += runner.run(jobs)
+            failed = runner.run(jobs)
+            if failed:
+                break  # what follows is chosen by these runs, so all of them must have ended
     for job in failed:
         lines = runner.log(job).read_text(encoding="utf-8", errors="replace").strip().splitlines()
         sys.stderr.write(f"failed: {job.name}, see {runner.log(job)}\n")

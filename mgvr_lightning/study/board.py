@@ -1,5 +1,6 @@
 """What has become of the runs of a study, shown while it goes on."""
 
+import math
 import sys
 import time
 from collections import Counter
@@ -12,9 +13,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from mgvr_lightning.analysis.pair import LOSS
+from mgvr_lightning.study.glance import Glance
 from mgvr_lightning.study.job import Job, told
 
+SECONDS = 2.0
 WAITING, RUNNING, DONE, FAILED = "waiting", "running", "done", "failed"
 
 
@@ -26,7 +28,8 @@ class Board:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self.look = folder, Glance(folder)
+        self.drawn = -math.inf
         self.states: dict[str, str] = {}
         self.jobs: list[Job] = []
         self.first_steps: dict[str, int] = {}
@@ -53,7 +56,7 @@ class Board:
         """Records a change."""
         self.states[job.name] = state
         if state == RUNNING:
-            self.first_steps[job.name] = self._steps(job)[0]
+            self.first_steps[job.name] = self.look(job).step
         if not self.console.is_terminal:
             counts = Counter(self.states.values())
             left = f", {self.left()} left" if self.left() else ""
@@ -64,32 +67,23 @@ class Board:
             sys.stderr.flush()
 
     def show(self) -> None:
-        """Draws the table again."""
-        if self.console.is_terminal:
+        """Draws the table again, if it is time."""
+        now = time.monotonic()
+        if self.console.is_terminal and now - self.drawn >= SECONDS:
+            self.drawn = now
             self.live.update(self._drawn(), refresh=True)
 
     def left(self) -> str:
         """The time that is left, as far as it can be told from the steps made since the start."""
-        made = sum(
-            self._steps(job)[0] - self.first_steps[job.name]
-            for job in self.jobs
-            if job.name in self.first_steps
-        )
-        planned = [self._steps(job)[1] for job in self.jobs if self._steps(job)[1]]
+        looks = {job.name: self.look(job) for job in self.jobs}
+        made = sum(looks[name].step - first for name, first in self.first_steps.items())
+        planned = sorted(look.planned for look in looks.values() if look.planned)
         if made <= 0 or not planned:
             return ""
-        usual = sorted(planned)[len(planned) // 2]
-        todo = 0
-        for job in self.jobs:
-            if self.states[job.name] in (WAITING, RUNNING):
-                step, goal = self._steps(job)
-                todo += max(0, (goal or usual) - step)
-        seconds = todo * (time.monotonic() - self.since) / made
-        return str(timedelta(seconds=round(seconds)))
-
-    def _steps(self, job: Job) -> tuple[int, int]:
-        run = job.run(self.folder)
-        return (0, 0) if run is None else (run.step, run.planned_steps or 0)
+        usual = planned[len(planned) // 2]
+        open_jobs = [looks[name] for name, state in self.states.items() if state in (WAITING, RUNNING)]
+        todo = sum(max(0, (look.planned or usual) - look.step) for look in open_jobs)
+        return str(timedelta(seconds=round(todo * (time.monotonic() - self.since) / made)))
 
     def _drawn(self) -> Group:
         table = Table(box=None, padding=(0, 2, 0, 0))
@@ -105,8 +99,6 @@ class Board:
         return Group(table, Text(f"about {left} left" if left else ""))
 
     def _running(self, job: Job) -> str:
-        step, goal = self._steps(job)
-        run = job.run(self.folder)
-        losses = [] if run is None else list(run.series(LOSS).values())
-        loss = f", {losses[-1]:.3f} nats" if losses and losses[-1] is not None else ""
-        return f"seed {job.seed}: {step:,} of {goal or '?'}{loss}"
+        look = self.look(job)
+        loss = "" if look.loss is None else f", {look.loss:.3f} nats"
+        return f"seed {job.seed}: {look.step:,} of {look.planned or '?'}{loss}"

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from mgvr_lightning.analysis.onset import Onset
+from mgvr_lightning.analysis.plan_file import PLAN, read_plan
 from mgvr_lightning.analysis.run import Run
 from mgvr_lightning.analysis.statistics import seeds_needed
 from mgvr_lightning.errors import InputError
 from mgvr_lightning.study.job import Job, told
 from mgvr_lightning.study.spec import Judge, Options, Study
-
-PLAN = "study.json"
 
 
 @dataclass(frozen=True)
@@ -101,39 +100,21 @@ class Plan:
         most = len(self.study.seeds)
         return min(most, max((most if number is None else number for number in needed), default=most))
 
-    def trial_scores(self, cell: Options, arm: str) -> list[float]:
-        """Mean score of each trial over its seeds, less being better."""
+    def trials(self, cell: Options, arm: str) -> list[list[Run | None]]:
+        """The runs of each trial of an arm, one for each seed; None for those that haven't ended."""
         tuning = self.study.tuning
         assert tuning is not None
         return [
-            float(
-                np.mean(
-                    [
-                        score(
-                            self.result(self._job("tuning", cell, arm, seed, number, options)),
-                            self.study.judge,
-                        )
-                        for seed in tuning.seeds
-                    ]
-                )
-            )
+            [self.result(self._job("tuning", cell, arm, seed, number, options)) for seed in tuning.seeds]
             for number, options in enumerate(tuning.trials[arm])
         ]
 
     def winner(self, cell: Options, arm: str) -> int | None:
-        """Number of the best trial; None where nothing is tried.
-
-        Raises:
-            InputError: no trial of the arm came to an end.
-        """
+        """Number of the best trial; None where nothing is tried."""
         if self.study.tuning is None:
             return None
-        scores = self.trial_scores(cell, arm)
-        if not any(map(math.isfinite, scores)):
-            raise InputError(
-                f"{arm}: no trial can be ranked ({told(cell) or 'all'}). See the logs in {self.folder}."
-            )
-        return min(range(len(scores)), key=lambda number: scores[number])
+        ranks = [rank(runs, self.study.judge) for runs in self.trials(cell, arm)]
+        return min(range(len(ranks)), key=lambda number: ranks[number])
 
     def result(self, job: Job) -> Run | None:
         """The run of a job, if it came to its end."""
@@ -159,7 +140,8 @@ class Plan:
             InputError: a run that has begun was planned otherwise.
         """
         path = self.folder / PLAN
-        before = {} if not path.is_file() else {one["name"]: one for one in read_plan(self.folder)["jobs"]}
+        earlier = read_plan(self.folder) if path.is_file() else {}
+        before = {one["name"]: one for one in earlier.get("jobs", [])}
         facts = [job.facts() for job in jobs]
         for job, fact in zip(jobs, facts, strict=True):
             other = before.get(job.name, fact)
@@ -168,16 +150,20 @@ class Plan:
                     f"{self.folder / job.name}: has begun with other options than it has now. Give the study "
                     "another folder with --folder, or remove this run."
                 )
+        phases = {fact["phase"] for fact in facts}
+        later = [one for one in before.values() if one["phase"] not in phases]
         content = {
             "question": self.study.question,
             "arms": list(self.study.arms),
-            "judged": str(judged(self.study.judge)),
-            "pilot": self._pilot_facts() if any(job.phase != "pilot" for job in jobs) else None,
-            "trials": self._trial_facts() if any(job.phase == "report" for job in jobs) else None,
-            "jobs": facts,
+            "judged": judged(self.study.judge),
+            "pilot": self._pilot_facts() if phases - {"pilot"} else earlier.get("pilot"),
+            "trials": self._trial_facts() if "report" in phases else earlier.get("trials"),
+            "jobs": [*facts, *later],
         }
         self.folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        temporary.replace(path)
 
     def _pilot_facts(self) -> dict[str, Any] | None:
         pilot = self.study.pilot
@@ -195,32 +181,20 @@ class Plan:
                 "cell": told(cell),
                 "options": tuning.trials[arm][number],
                 "seeds": tuning.seeds,
-                "score": finite(found),
+                "scores": [finite(score(run, self.study.judge)) for run in runs],
                 "taken": number == self.winner(cell, arm),
             }
             for cell, arm in product(self.cells, self.study.arms)
-            for number, found in enumerate(self.trial_scores(cell, arm))
+            for number, runs in enumerate(self.trials(cell, arm))
         ]
-
-
-def read_plan(folder: Path) -> dict[str, Any]:
-    """What study.json holds.
-
-    Raises:
-        InputError: it isn't readable.
-    """
-    try:
-        content: dict[str, Any] = json.loads((folder / PLAN).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder / PLAN}: not readable ({error}).") from error
-    return content
 
 
 def judged(judge: Judge) -> str:
     """What runs are ranked by, as a text."""
-    if judge.threshold is None:
-        return f"last {judge.metric}"
-    return f"step of {Onset(judge.metric, judge.threshold)}"
+    if judge.threshold is not None:
+        return f"step of {Onset(judge.metric, judge.threshold)}, less being better"
+    better = "less" if Onset(judge.metric, 0.0).falling else "more"
+    return f"last {judge.metric}, {better} being better"
 
 
 def finite(number: float) -> float | None:
@@ -229,17 +203,29 @@ def finite(number: float) -> float | None:
 
 
 def score(run: Run | None, judge: Judge) -> float:
-    """What a run is ranked by, less being better; infinite if it didn't end or didn't get there."""
+    """What a run is judged by; NaN if it hasn't ended, diverged or didn't get there."""
     if run is None:
-        return math.inf
-    onset = Onset(judge.metric, 0.0 if judge.threshold is None else judge.threshold)
-    if judge.threshold is not None:
-        time = onset.time(run.curve(judge.metric))
-        return time.step if time.reached else math.inf
-    values = list(run.series(judge.metric).values())
-    if not values or values[-1] is None:
-        return math.inf
-    return float(values[-1]) if onset.falling else -float(values[-1])
+        return math.nan
+    if judge.threshold is None:
+        return last(run, judge)
+    time = Onset(judge.metric, judge.threshold).time(run.curve(judge.metric))
+    return time.step if time.reached else math.nan
+
+
+def last(run: Run, judge: Judge) -> float:
+    """The last value of the metric; NaN if there is none."""
+    return run.value(judge.metric, max(run.series(judge.metric), default=0))
+
+
+def rank(runs: Sequence[Run | None], judge: Judge) -> tuple[int, float, float]:
+    """Less is better: seeds without a score, then the mean score, then the mean of the last values."""
+    scores = [score(run, judge) for run in runs]
+    lasts = [math.nan if run is None else last(run, judge) for run in runs]
+    sign = 1.0 if Onset(judge.metric, 0.0).falling else -1.0
+    known = [one for one in scores if math.isfinite(one)]
+    mean = float(np.mean(known)) * (1.0 if judge.threshold is not None else sign) if known else math.inf
+    ends = [sign * one for one in lasts if math.isfinite(one)]
+    return len(scores) - len(known), mean, float(np.mean(ends)) if ends else math.inf
 
 
 def phases(plan: Plan) -> Iterator[list[Job]]:

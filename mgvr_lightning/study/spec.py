@@ -126,6 +126,11 @@ class Study:
                 raise InputError(
                     f"tuning.trials: {label} is not both an arm and tuned. Expected trials of every arm."
                 )
+        for name in {name for own in trials.values() for trial in own for name in trial}:
+            if name in self.grid:
+                raise InputError(
+                    f"tuning.trials: {name} is in the grid, too, which would win. Leave one out."
+                )
         numbers = {label: len(own) for label, own in trials.items()}
         if len(set(numbers.values())) > 1 or 0 in numbers.values():
             told = ", ".join(f"{label} {number}" for label, number in numbers.items())

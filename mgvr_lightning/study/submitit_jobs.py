@@ -4,12 +4,17 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, Literal
+
+from filelock import FileLock
 
 from mgvr_lightning.errors import InputError
 from mgvr_lightning.study.job import Job
 from mgvr_lightning.study.launcher import Attempt, Launcher
+
+GRACE_SECONDS = 600.0
 
 
 class Submitit(Launcher):
@@ -57,11 +62,15 @@ class Submitted(Attempt):
 
     def __init__(self, job: Any) -> None:
         self.job = job
+        self.unknown_since: float | None = None
 
     def poll(self) -> int | None:
-        """See Attempt."""
+        """See Attempt; a job that the cluster has known nothing of for ten minutes has ended."""
         if not self.job.done():
-            return None
+            unknown = self.job.state.upper() == "UNKNOWN"
+            self.unknown_since = (self.unknown_since or time.monotonic()) if unknown else None
+            if self.unknown_since is None or time.monotonic() - self.unknown_since < GRACE_SECONDS:
+                return None
         try:
             return 0 if self.job.exception() is None else 1
         except Exception:  # submitit raises its own where a job left no result, and what pickle raises
@@ -82,9 +91,18 @@ class Fit:
         self.job, self.folder, self.log, self.place = job, folder, log, place
 
     def __call__(self) -> None:
-        """Runs it, one process for each task of the job."""
+        """Runs it, one process for each task of the job, once no earlier job does."""
         os.chdir(self.place)
         rank = int(os.environ.get("SLURM_PROCID", "0"))
+        if rank == 0:
+            with FileLock(self.folder / "locks" / f"{self.job.name}.cluster"):
+                self._run(rank)
+        else:
+            self._run(rank)
+
+    def _run(self, rank: int) -> None:
+        if self.job.finished(self.folder):
+            return
         log = self.log if rank == 0 else self.log.with_suffix(f".{rank}.log")
         command = [sys.executable, "-m", "mgvr_lightning", *self.job.resumed(self.folder)]
         with log.open("a", encoding="utf-8") as output:

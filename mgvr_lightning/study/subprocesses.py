@@ -80,7 +80,11 @@ class Leftover(Attempt):
 
     def poll(self) -> int | None:
         """`LEFT_ALONE` once it has ended: how, nobody can tell."""
-        return LEFT_ALONE if _taken(self.lock) else None
+        if not self.lock.closed:
+            if not _taken(self.lock):
+                return None
+            self.lock.close()  # free for the process that is started in its place
+        return LEFT_ALONE
 
     def stop(self) -> None:
         """Leaves it running, as it was; the next study waits for it."""

@@ -50,3 +50,14 @@ def test_the_same_seeds_twice_are_refused() -> None:
     with pytest.raises(InputError, match=r"again/version_0: the same configuration and seeds as .*a-0"):
         arms([run("a", 0), twin])
     assert len(arms([run("a", 0), run("a", 0)])) == 1  # the same folder twice is one run
+
+
+def test_given_labels_tell_equal_configurations_apart_and_hide_no_difference() -> None:
+    twin, other = run("a", 0), run("a", 1)
+    twin.folder = Path("checkpoints/again/version_0")
+    first = run("a", 0)
+    found = arms([first, twin], {first.folder: "A", twin.folder: "B"})
+    assert [arm.label for arm in found] == ["A", "B"]
+    other.settings["model.values.layers"] = "last_third"
+    with pytest.raises(InputError, match=r"a-1/version_0: has other options than .*a-0.*layers=last_third"):
+        arms([first, other], {first.folder: "A", other.folder: "A"})

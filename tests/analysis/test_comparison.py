@@ -132,3 +132,12 @@ def test_verdicts_name_the_direction_and_the_pairs_needed() -> None:
     one = difference("loss", [0.1], [4.0])
     assert (one.verdict, one.exceeds_spread, one.needed) == ("inconclusive", None, None)
     assert np.isnan(one.spread)
+
+
+def test_a_run_that_changed_machines_has_no_step_time() -> None:
+    variant, reference = arm("variant", [ahead(4)]), arm("reference", [LOSSES])
+    run = variant.runs[0, 0]
+    run.records.extend({"step": step, "run/machine": name} for step, name in ((0, "x"), (20, "x")))
+    assert Comparison(variant, reference).time_ratio == 1
+    run.records.append({"step": 30, "run/machine": "y"})
+    assert Comparison(variant, reference).time_ratio is None

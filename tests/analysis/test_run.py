@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from recorded import recorded, written
 
-from mgvr_lightning.analysis.run import Run
+from mgvr_lightning.analysis.run import Run, find_runs
 from mgvr_lightning.errors import InputError
 
 
@@ -75,3 +76,31 @@ def test_unreadable_provenance_is_named(tmp_path: Path, content: str | None) -> 
         (tmp_path / "provenance.json").write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match=r"provenance\.json: not readable"):
         _ = run.provenance
+
+
+def test_matches_logged_ahead_do_not_count_as_steps_made() -> None:
+    run = recorded("mgvr", 0, [10.0, 20.0], [5.0, 4.0])
+    run.records.append({"step": 60, "matching/steps_saved": 0.2, "matching/effective_compute": 1.1})
+    assert (run.step, run.finished) == (20, True)
+
+
+def test_configurations_are_named_by_their_files_wherever_they_were_written() -> None:
+    run = recorded("mgvr", 0, [10.0], [5.0])
+    run.provenance["command"] = [
+        "fit",
+        "--config",
+        r"configs\mgvr.yaml",
+        "--config=/a/b/two_hop.yaml",
+        "-c",
+        "x.yml",
+    ]
+    assert run.configurations == ["mgvr", "x", "two_hop"]
+
+
+def test_of_a_study_the_reported_runs_are_found(tmp_path: Path) -> None:
+    for name in ("mgvr", "pilot"):
+        written(recorded(name, 0, [10.0], [5.0]), tmp_path)
+    jobs = [{"name": "mgvr-0", "phase": "report"}, {"name": "pilot-0", "phase": "pilot"}]
+    jobs.append({"name": "mgvr-1", "phase": "report"})
+    (tmp_path / "study.json").write_text(json.dumps({"jobs": jobs}), encoding="utf-8")
+    assert [run.folder.parent.name for run in find_runs(tmp_path)] == ["mgvr-0"]

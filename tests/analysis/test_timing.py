@@ -4,6 +4,7 @@ from recorded import recorded
 from mgvr_lightning.analysis.arm import Arm
 from mgvr_lightning.analysis.onset import Onset
 from mgvr_lightning.analysis.timing import timings
+from mgvr_lightning.errors import InputError
 
 STEPS = [10.0, 20.0, 30.0, 40.0]
 
@@ -57,3 +58,20 @@ def test_the_plateau_lies_between_one_hop_and_two() -> None:
 def test_other_thresholds_can_be_asked_for() -> None:
     found = timings([arm("a", [0.95] * 4, [FAST])], [Onset("val/loss", 2.5)])
     assert found["loss ≤ 2.5"][0].times[0, 0].step == 30
+
+
+def test_runs_that_were_stopped_for_something_else_are_not_called_slow() -> None:
+    reference = arm("reference", [0.95] * 4, [SLOW, SLOW])
+    variant = arm("variant", [0.95] * 4, [[0.2, 0.91, 0.95, 0.95], [0.2, 0.91, 0.95, 0.95]])
+    for run in variant.runs.values():
+        run.records[-1]["run/finished"] = "onset of two_hop_accuracy ≥ 0.9"
+    late = timings([reference, variant])["two_hop_accuracy ≥ 0.99"][1]
+    assert (late.stopped, late.reached, late.median, late.p_value(late)) == (2, 0, None, None)
+    early = timings([reference, variant])["two_hop_accuracy ≥ 0.9"][1]
+    assert early.stopped == 0
+    assert early.median is not None
+
+
+def test_an_onset_of_a_metric_that_was_not_logged_is_refused() -> None:
+    with pytest.raises(InputError, match=r"not every run has logged val/lost\. All have: .*val/loss"):
+        timings([arm("a", [0.95] * 4, [FAST])], [Onset("val/lost", 2.5)])

@@ -14,7 +14,7 @@ from mgvr_lightning.errors import InputError
 from mgvr_lightning.study.job import Job
 from mgvr_lightning.study.launcher import Attempt
 from mgvr_lightning.study.submitit_jobs import Submitit
-from mgvr_lightning.study.subprocesses import LEFT_ALONE, Subprocesses
+from mgvr_lightning.study.subprocesses import LEFT_ALONE, Process, Subprocesses
 
 LIMIT = 60.0
 
@@ -60,6 +60,14 @@ def test_a_process_that_outlived_its_study_is_waited_for(
     first.stop()
     assert status(first) == -signal.SIGTERM
     assert status(second) == LEFT_ALONE
+    third = Subprocesses().start(job, folder, log)
+    assert third.poll() is None
+    fourth = Subprocesses().start(job, folder, log)
+    third.kill()
+    assert status(fourth) == LEFT_ALONE  # and its lock doesn't stand in the way of the next
+    fifth = Subprocesses().start(job, folder, log)
+    assert isinstance(fifth, Process)
+    fifth.kill()
 
 
 def test_processes_share_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,12 @@
-import math
 from pathlib import Path
 
 import pytest
+from recorded import recorded
 from studies import make_up, plan
 
+from mgvr_lightning.analysis.plan_file import read_plan
 from mgvr_lightning.errors import InputError
-from mgvr_lightning.study.plan import read_plan
+from mgvr_lightning.study.plan import judged, rank, score
 from mgvr_lightning.study.spec import Judge, Pilot, Tuning
 
 RATE = "model.optimizer.init_args.learning_rate"
@@ -54,7 +55,7 @@ def test_the_best_trial_by_its_mean_over_seeds_is_run_on_the_reported_seeds(tmp_
     for job in jobs:
         assert job.trial is not None
         make_up(job, found.folder, losses[job.arm][job.trial] + 0.1 * (job.seed == 8))
-    assert found.trial_scores({}, "transformer") == pytest.approx([3.05, 2.05, 2.55])
+    assert found.winner({}, "transformer") == 1
     reported = {(job.arm, job.seed): job.options[RATE] for job in found.report()}
     assert reported == {("transformer", 0): 0.2, ("transformer", 1): 0.2, ("mgvr", 0): 0.3, ("mgvr", 1): 0.3}
     found.write([*jobs, *found.report()])
@@ -66,23 +67,35 @@ def test_the_best_trial_by_its_mean_over_seeds_is_run_on_the_reported_seeds(tmp_
     ]
 
 
-def test_a_trial_that_failed_never_wins_and_none_left_is_told(tmp_path: Path) -> None:
-    trials = {arm: [{RATE: 0.1}, {RATE: 0.2}] for arm in ("transformer", "mgvr")}
-    found = plan(tmp_path, tuning=Tuning([7], trials))
+def test_trials_that_never_get_there_are_ranked_by_where_they_ended(tmp_path: Path) -> None:
+    trials = {arm: [{RATE: 0.1}, {RATE: 0.2}, {RATE: 0.3}] for arm in ("transformer", "mgvr")}
+    found = plan(tmp_path, tuning=Tuning([7, 8], trials), judge=Judge("val/loss", 2.5))
+    # losses are one higher at step 10 than at step 20, and an onset needs two evaluations
+    losses = {
+        "transformer": [(4.0, 4.0), (3.0, 3.2), (3.0, 3.1)],
+        "mgvr": [(1.4, 4.0), (1.4, 1.4), (1.2, 9.0)],
+    }
     for job in found.tuning():
-        if (job.arm, job.trial) != ("mgvr", 0) and job.arm == "mgvr":
-            make_up(job, found.folder, 9.0)
+        assert job.trial is not None
+        make_up(job, found.folder, losses[job.arm][job.trial][job.seed - 7])
+    assert found.winner({}, "transformer") == 2
     assert found.winner({}, "mgvr") == 1
-    with pytest.raises(InputError, match="transformer: no trial can be ranked"):
-        found.report()
+    found.write([*found.tuning(), *found.report()])
+    recorded = {
+        (one["arm"], one["options"][RATE]): one["scores"] for one in read_plan(found.folder)["trials"]
+    }
+    assert recorded["mgvr", 0.1] == [10.0, None]
+    assert recorded["transformer", 0.1] == [None, None]
 
 
-def test_metrics_that_rise_and_onsets_are_ranked_the_right_way_round(tmp_path: Path) -> None:
-    trials = {arm: [{RATE: 0.1}, {RATE: 0.2}] for arm in ("transformer", "mgvr")}
-    by_onset = plan(tmp_path, tuning=Tuning([7], trials), judge=Judge("val/loss", 2.5))
-    for job in by_onset.tuning():  # losses one above at step 10, as made up at step 20
-        make_up(job, by_onset.folder, 1.4 if job.trial else 2.6)
-    assert by_onset.trial_scores({}, "mgvr") == [math.inf, 10.0]
+def test_metrics_that_rise_are_ranked_the_right_way_round(tmp_path: Path) -> None:
+    runs = [
+        [recorded("a", 0, [10.0], [3.0], extra=[{"step": 10, "val/accuracy": value}])] for value in (0.4, 0.9)
+    ]
+    judge = Judge("val/accuracy")
+    assert min(runs, key=lambda own: rank(own, judge)) is runs[1]
+    assert score(runs[1][0], judge) == 0.9
+    assert judged(judge) == "last val/accuracy, more being better"
 
 
 @pytest.mark.parametrize(
@@ -120,6 +133,25 @@ def test_runs_that_have_begun_cannot_be_planned_otherwise(tmp_path: Path) -> Non
     (tmp_path / "mgvr.yaml").write_text("run: third\n", encoding="utf-8")
     with pytest.raises(InputError, match="mgvr-seed0: has begun with other options"):
         found.write(found.report())
+
+
+def test_starting_again_forgets_nothing_of_what_follows(tmp_path: Path) -> None:
+    trials = {arm: [{RATE: 0.1}, {RATE: 0.2}] for arm in ("transformer", "mgvr")}
+    found = plan(tmp_path, tuning=Tuning([7], trials))
+    for job in found.tuning():
+        make_up(job, found.folder, 3.0 - (job.trial or 0))
+    found.write([*found.tuning(), *found.report()])
+    make_up(found.report()[0], found.folder, 3.0)
+    found.write(found.tuning())
+    kept = read_plan(found.folder)
+    assert [job["phase"] for job in kept["jobs"]].count("report") == 4
+    assert len(kept["trials"]) == 4
+    other = {arm: [{RATE: 0.1}, {RATE: 0.4}] for arm in ("transformer", "mgvr")}
+    changed = plan(tmp_path, tuning=Tuning([7], other))
+    with pytest.raises(InputError, match="trial1-seed7: has begun with other options"):
+        changed.write(changed.tuning())
+    with pytest.raises(InputError, match="transformer-seed0: has begun with other options"):
+        changed.write(changed.report())
 
 
 def test_seeds_can_be_added(tmp_path: Path) -> None:

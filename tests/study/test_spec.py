@@ -31,6 +31,7 @@ def trials(transformer: int, mgvr: int) -> dict[str, list[dict[str, Any]]]:
         ({"tuning": Tuning([1], trials(2, 2))}, r"tuning.seeds: \[1\] are reported too"),
         ({"tuning": Tuning([2], {"mgvr": [{}]})}, "transformer is not both"),
         ({"tuning": Tuning([2], {**trials(1, 1), "bov": [{}]})}, "bov is not both"),
+        ({"grid": {RATE: [0.1]}, "tuning": Tuning([2], trials(1, 1))}, "is in the grid, too"),
         ({"pilot": Pilot("bov", [7, 8], 0.1)}, "no arm named bov"),
         ({"pilot": Pilot("mgvr", [7], 0.1)}, "one seed has no spread"),
         ({"pilot": Pilot("mgvr", [0, 7], 0.1)}, r"pilot.seeds: \[0\] are reported too"),

@@ -13,8 +13,8 @@ import yaml
 from helpers import CONFIGS, TASKS
 from runs import home
 
+from mgvr_lightning.analysis.plan_file import read_plan
 from mgvr_lightning.analysis.run import find_runs
-from mgvr_lightning.study.plan import read_plan
 
 LIMIT = 300.0
 NETWORK = {"model.network.width": 16, "model.network.layers": 3, "model.network.heads": 2}
@@ -148,6 +148,7 @@ def test_a_failed_run_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
     output, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == 1
     assert output.count("failed: heads_3-") == 4
+    assert (tmp_path / "checkpoints" / "tiny" / "heads_2-mgvr-seed1" / "version_0").is_dir()
     assert "heads" in output.split("failed: ", 1)[1]
     assert "done heads_2-mgvr-seed1" in output
     done(tmp_path, "report", "checkpoints/tiny")

@@ -4,7 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mgvr_lightning.analysis.file_name import file_name
 from mgvr_lightning.analysis.pair import LOSS
+from mgvr_lightning.analysis.plan_file import reported
 from mgvr_lightning.analysis.report.document import Document
 from mgvr_lightning.analysis.report.sections import comparison_section, pilot_table, trials_table
 from mgvr_lightning.analysis.run import METRICS, Run
@@ -12,10 +14,10 @@ from mgvr_lightning.analysis.summary import Summary
 from mgvr_lightning.errors import InputError
 
 
-def report_runs(runs: Sequence[Run], reference: str | None, allow: Collection[str], root: Path) -> Document:
+def report_runs(runs: Sequence[Run], reference: str | None, allow: Collection[str]) -> Document:
     """A report of comparable runs."""
     document = Document("Comparison")
-    comparison_section(document, Summary(runs, reference, allow), "", "", root)
+    comparison_section(document, Summary(runs, reference, allow), "", "", None)
     return document
 
 
@@ -34,7 +36,7 @@ def report_study(
         InputError: no run has come far enough.
     """
     document = Document(plan["question"] or f"Study {folder.name}")
-    jobs = [job for job in plan["jobs"] if job["phase"] == "report"]
+    jobs = reported(plan)
     found = {job["name"]: run_of(folder, job["name"]) for job in plan["jobs"]}
     missing = [job["name"] for job in plan["jobs"] if not (run := found[job["name"]]) or not run.finished]
     if missing:
@@ -50,7 +52,7 @@ def report_study(
             ordered = sorted(runs.values(), key=lambda run: plan["arms"].index(labels[run.folder]))
             ordered = paired(ordered, labels, reference or labels[ordered[0].folder])
             summary = Summary(ordered, reference, allow, labels=labels)
-            prefix = f"{'_'.join(c if c.isalnum() else '_' for c in cell)}_" if cell else ""
+            prefix = f"{file_name(cell)}_" if cell else ""
             comparison_section(document, summary, cell, prefix, folder)
     if not shown:
         raise InputError(f"{folder}: no run of the study has been validated yet. Let it run first.")

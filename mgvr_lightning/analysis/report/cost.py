@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,10 +75,14 @@ def _told(facts: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in facts.items())
 
 
-def runs_table(arms: Sequence[Arm], root: str) -> Table:
-    """Where each run lies and how it was started."""
+def runs_table(arms: Sequence[Arm], root: Path | None) -> Table:
+    """Where each run lies, told from a root if there is one, and how it was started."""
     rows = [
-        (run.folder.as_posix().removeprefix(root).lstrip("/"), run.provenance["started"], _command(run))
+        (
+            (run.folder if root is None else run.folder.relative_to(root)).as_posix(),
+            run.provenance["started"],
+            _command(run),
+        )
         for arm in arms
         for run in arm.runs.values()
     ]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mgvr_lightning.analysis.coefficients import draw
+from mgvr_lightning.analysis.file_name import file_name
 from mgvr_lightning.analysis.report.cost import cost_table, first, provenance_table, runs_table
 from mgvr_lightning.analysis.report.document import Document, Picture
 from mgvr_lightning.analysis.summary import Summary
@@ -17,7 +18,9 @@ CAPTIONS = {
 }
 
 
-def comparison_section(document: Document, summary: Summary, title: str, prefix: str, root: Path) -> None:
+def comparison_section(
+    document: Document, summary: Summary, title: str, prefix: str, root: Path | None
+) -> None:
     """Adds what a set of comparable runs shows.
 
     Args:
@@ -25,7 +28,7 @@ def comparison_section(document: Document, summary: Summary, title: str, prefix:
         summary: the runs.
         title: heading of the section; none if empty.
         prefix: of the names of its pictures.
-        root: folder that the runs' places are told from.
+        root: folder that the runs' places are told from; None to tell them as given.
     """
     if title:
         document.heading(title)
@@ -40,10 +43,10 @@ def comparison_section(document: Document, summary: Summary, title: str, prefix:
         if picture is not None:
             seed = first(arm).seeds[0]
             caption = f"Learned coefficients of {arm.label} by layer, seed {seed}"
-            document.add(Picture(f"{prefix}coefficients_{arm.label}", caption, picture))
+            document.add(Picture(f"{prefix}coefficients_{file_name(arm.label)}", caption, picture))
     document.add(cost_table(summary.arms))
     document.add(*[table for name, table in tables.items() if name == "Proof"])
-    document.add(provenance_table(summary.runs), runs_table(summary.arms, root.as_posix()))
+    document.add(provenance_table(summary.runs), runs_table(summary.arms, root))
 
 
 def trials_table(trials: Sequence[dict[str, Any]], judged: str) -> Table:
@@ -55,19 +58,28 @@ def trials_table(trials: Sequence[dict[str, Any]], judged: str) -> Table:
             ", ".join(f"{name.rsplit('.', 1)[-1]} {value}" for name, value in trial["options"].items())
             or NONE,
             ", ".join(map(str, trial["seeds"])),
-            told_score(trial["score"]),
+            ", ".join(map(told_score, trial["scores"])),
             "taken" if trial["taken"] else "",
         )
         for trial in trials
     ]
-    columns = ("arm", "cell", "options", "seeds", "mean score", "")
-    note = f"Score: {judged}, less being better. None of these seeds is reported above."
+    columns = ("arm", "cell", "options", "seeds", "scores", "")
+    note = (
+        f"Score: {judged}; ties and scores that weren't reached by the last value. No seed is reported above."
+    )
     return Table("Trials", columns, rows, note)
 
 
 def told_score(score: float | None) -> str:
-    """A score, or that there is none."""
-    return "not reached" if score is None else f"{score:.4g}"
+    """A score, or that there is none: the run didn't get there, or diverged."""
+    return NONE if score is None else f"{score:.4g}"
+
+
+def told_need(found: dict[str, Any]) -> str:
+    """Pairs needed, as far as a pilot can tell."""
+    if found["deviation"] is None:
+        return "can't be told: all are run"
+    return "> 1,000" if found["needed"] is None else str(found["needed"])
 
 
 def pilot_table(pilot: dict[str, Any]) -> Table:
@@ -77,7 +89,7 @@ def pilot_table(pilot: dict[str, Any]) -> Table:
             cell or pilot["arm"],
             ", ".join(map(told_score, found["scores"])),
             told_score(found["deviation"]),
-            "> 1,000" if found["needed"] is None else str(found["needed"]),
+            told_need(found),
         )
         for cell, found in pilot["cells"].items()
     ]
