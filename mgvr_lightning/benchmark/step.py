@@ -92,8 +92,3 @@ def compile_whole(network: Transformer, device: torch.device) -> None:
     torch._dynamo.config.recompile_limit = VARIANTS
     torch._dynamo.config.fail_on_recompile_limit_hit = True
     network.compile(dynamic=False, fullgraph=True)
-
-
-def compiled_graphs() -> int:
-    """Graphs that were compiled in this process so far."""
-    return int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
