@@ -41,11 +41,11 @@ class Induction(Callback):
         self.sequences, self.length = sequences, length
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Reads the sequences."""
+        """Reads the sequences, on every rank: metrics add up over ranks, which leaves means as they are."""
         assert isinstance(pl_module, LanguageModule)
         data = pl_module.data
         fitting = trainer.state.fn == "fit" and not trainer.sanity_checking
-        if not fitting or not trainer.is_global_zero or not isinstance(data, Text):
+        if not fitting or not isinstance(data, Text):
             return
         length = min(self.length, data.context)
         if self.sequences and length >= SHORTEST:
