@@ -102,7 +102,11 @@ def test_metrics_have_the_documented_keys_at_every_step() -> None:
     untimed = {key for key in training if not key.startswith("time/")}  # the first step compiles
     kinds = ("gate", "gate_spread", "mix", "mix_spread", "mix_across")
     learned = {f"coefficients/{kind}/layer{layer}" for kind in kinds for layer in range(1, 6)}
-    assert by_step == {1: untimed, 2: training | VALIDATION | learned | {"data/hash"}, 3: by_step[2]}
+    assert by_step.pop(0) == {"run/machine", "run/planned_steps"}
+    probed = {key for key in by_step[2] if key.startswith("induction/")}
+    assert probed >= {"induction/copy_accuracy", "induction/loss", "induction/prefix_matching/max"}
+    validated = training | VALIDATION | learned | probed | {"data/hash"}
+    assert by_step == {1: untimed, 2: validated, 3: validated | {"run/finished"}}
 
 
 def test_event_file_agrees_with_the_metrics_file() -> None:
